@@ -1,0 +1,1 @@
+"""What was seen: records, canonical bytes, the Merkle tree, and the stores that keep them."""

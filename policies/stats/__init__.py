@@ -1,0 +1,1 @@
+"""The exact mathematics that the policies rest on; import its modules one by one."""

@@ -1,0 +1,55 @@
+"""`strict/1`: the published threshold rule, as published. It states no error rate.
+
+Frozen: a change of meaning is a new version beside it.
+"""
+
+from matrices import Plan
+from policies.assembling import assemble
+from policies.evidence import Evidence, tallies
+from policies.model import ContrastVerdict, Gate, Tally, Verdict
+from policies.threshold_rule import MIN_VALID, NO_ERROR_RATE, condition_class, contrast_class
+
+NAME = "strict/1"
+
+
+def reduce(plan: Plan, evidence: Evidence) -> Verdict:
+    """The verdict of the published rule on the valid trials; unresolved ones are not counted."""
+    counted = tallies(plan, evidence)
+    contrasts = tuple(
+        judge(index, counted[contrast.treatment], counted[contrast.control])
+        for index, contrast in enumerate(plan.contrasts)
+    )
+    return assemble(plan, evidence, counted, contrasts, name=NAME, caveats=(NO_ERROR_RATE,))
+
+
+def judge(contrast: int, treatment: Tally, control: Tally) -> ContrastVerdict:
+    """How one contrast reads from its two tallies."""
+    treated = condition_class(treatment.matched, treatment.valid)
+    controlled = condition_class(control.matched, control.valid)
+    found = contrast_class(treated, controlled)
+    gates = (
+        Gate(
+            name="valid",
+            title="valid trials in each arm",
+            declared=f">= {MIN_VALID}",
+            measured=f"{treatment.valid} / {control.valid}",
+            holds=min(treatment.valid, control.valid) >= MIN_VALID,
+        ),
+        Gate(
+            name="treatment_matched",
+            title="treatment trials that matched",
+            declared="all",
+            measured=f"{treatment.matched}/{treatment.valid}: {treated}",
+            holds=treatment.valid >= MIN_VALID and treatment.matched == treatment.valid,
+        ),
+        Gate(
+            name="control_clean",
+            title="control trials that matched",
+            declared="0",
+            measured=f"{control.matched}/{control.valid}: {controlled}",
+            holds=control.valid >= MIN_VALID and control.matched == 0,
+        ),
+    )
+    return ContrastVerdict(
+        contrast=contrast, status=found.status, reasons=found.reasons, gates=gates
+    )

@@ -1,0 +1,1 @@
+"""The engine decides what runs and records it; executors only carry out."""

@@ -1,0 +1,237 @@
+"""Turns reports into observations and appends them to the ledger in groups."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ledger.records import (
+    Closed,
+    Ending,
+    EntryKind,
+    Intent,
+    LateResult,
+    NeverStarted,
+    Observation,
+    observation_key,
+)
+from ledger.store import Blob, Item, LedgerStore
+from matrices import Plan
+from policies.evidence import facts_of
+from policies.model import Outcome
+from policies.reading_v1 import Facts, read
+from reproduce import clock
+from reproduce.executors.model import Captured, KeptFile, Order, Report
+from reproduce.matching import Matchers, stored_stream
+
+FLUSH_ROWS = 512
+"""Observations in one commit: past this a commit costs more time than it saves."""
+
+FLUSH_US = 500_000
+"""Longest wait of an observation for its commit; the spool covers what is waiting."""
+
+_NOTHING_SHA = hashlib.sha256(b"").hexdigest()
+_NOTHING = {"sha256": _NOTHING_SHA, "size": 0, "stored": 0, "truncated": False}
+
+
+class KnobCheck(Protocol):
+    """Says what the child really had: evidence to record, and knobs that did not take."""
+
+    def __call__(
+        self, condition: int, reported: Mapping[str, str]
+    ) -> tuple[Sequence[tuple[str, str]], Sequence[str]]:
+        """The evidence by knob, and the names of knobs that were not applied."""
+        ...
+
+
+class Counts(NamedTuple):
+    """What may be shown while outcomes are sealed."""
+
+    recorded: int
+    unresolved: int
+
+
+class Recorder:
+    """The one writer of an investigation: observations in groups, intents at once."""
+
+    def __init__(
+        self,
+        store: LedgerStore,
+        investigation: str,
+        plan: Plan,
+        *,
+        fence: int,
+        matchers: Matchers,
+        check_knobs: KnobCheck,
+        host: str,
+    ) -> None:
+        """Takes the leased investigation of `store`, and what readings of its facts need."""
+        self._store = store
+        self._investigation = investigation
+        self._fence = fence
+        self._matchers = matchers
+        self._check_knobs = check_knobs
+        self._host = host
+        self._symptom = plan.symptom()
+        self._waiting: list[Item] = []
+        self._waiting_since = clock.monotonic_us()
+        self._unresolved: dict[Facts, bool] = {}
+        self.counts = Counts(recorded=0, unresolved=0)
+
+    def resume_counts(self, counts: Counts) -> None:
+        """Starts the counts from what earlier sessions recorded."""
+        self.counts = counts
+
+    def observe(self, report: Report) -> None:
+        """Keeps an attempt's record for the next commit."""
+        self._add(*self._item(report), key=observation_key(report.number, report.attempt))
+
+    def lost(self, order: Order, *, slot: int, ending: Ending, detail: str) -> None:
+        """Keeps the record of a started attempt whose end nobody saw."""
+        self.observe(_lost_report(order, slot=slot, ending=ending, detail=detail))
+
+    def never_started(self, report: Report) -> None:
+        """Keeps the record of an attempt that provably never started."""
+        body = NeverStarted(trial=report.number, attempt=report.attempt, detail=report.detail)
+        key = f"never:{report.number}:{report.attempt}"
+        self._waiting.append(Item(EntryKind.ATTEMPT_NEVER_STARTED, key, _dump(body)))
+
+    def late(self, report: Report) -> None:
+        """Keeps evidence that turned up after its trial was closed; it does not count."""
+        body, blobs = self._item(report)
+        late = LateResult(
+            trial=report.number,
+            attempt=report.attempt,
+            observation=Observation.model_validate(body, strict=False),
+        )
+        key = f"late:{report.number}:{report.attempt}"
+        self._waiting.append(Item(EntryKind.LATE_RESULT, key, _dump(late), blobs))
+
+    def intend(self, intent: Intent) -> None:
+        """Makes an intent durable, with everything that waits."""
+        key = f"intent:{intent.session}:{intent.first_block}"
+        self._waiting.append(Item(EntryKind.INTENT, key, _dump(intent)))
+        self.flush()
+
+    def close(self, closed: Closed) -> None:
+        """Makes the end of the investigation durable, with everything that waits."""
+        self._waiting.append(Item(EntryKind.CLOSED, "closed", _dump(closed)))
+        self.flush()
+
+    def flush_if_due(self) -> None:
+        """Commits what waits, if it is much or has waited long."""
+        if not self._waiting:
+            return
+        waited = clock.monotonic_us() - self._waiting_since
+        if len(self._waiting) >= FLUSH_ROWS or waited >= FLUSH_US:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commits what waits; durable when this returns."""
+        if self._waiting:
+            self._store.append(
+                self._investigation,
+                self._waiting,
+                recorded_us=clock.now_us(),
+                fence=self._fence,
+            )
+            self._waiting = []
+
+    def _add(self, body: dict[str, Any], blobs: tuple[Blob, ...], *, key: str) -> None:
+        if not self._waiting:
+            self._waiting_since = clock.monotonic_us()
+        self._waiting.append(Item(EntryKind.OBSERVATION, key, body, blobs))
+        recorded, unresolved = self.counts
+        self.counts = Counts(recorded + 1, unresolved + self._is_unresolved(body))
+
+    def _is_unresolved(self, body: dict[str, Any]) -> bool:
+        facts = facts_of(body, self._symptom.name, timed=self._symptom.kind == "duration")
+        known = self._unresolved.get(facts)
+        if known is None:
+            known = read(self._symptom, facts).outcome is Outcome.UNRESOLVED
+            if self._symptom.kind != "duration":
+                self._unresolved[facts] = known
+        return known
+
+    def _item(self, report: Report) -> tuple[dict[str, Any], tuple[Blob, ...]]:
+        """The observation as it is stored, and the bytes that it names."""
+        blobs: list[Blob] = []
+        out, stdout = _stream(report.stdout, blobs)
+        err, stderr = _stream(report.stderr, blobs)
+        contents = {file.path: file.content for file in report.files}
+        findings = self._matchers.find(stdout=out, stderr=err, files=contents)
+        knobs, missed = self._check_knobs(report.condition, dict(report.evidence))
+        body = {
+            "trial": report.number,
+            "block": report.block,
+            "condition": report.condition,
+            "attempt": report.attempt,
+            "seed": report.seed,
+            "worker": f"{self._host}/{report.slot}",
+            "ending": str(report.ending),
+            "code": report.code,
+            "started_us": report.started_us,
+            "duration_us": report.duration_us,
+            "cpu_us": report.cpu_us,
+            "max_rss_kb": report.max_rss_kb,
+            "leftovers": report.leftovers,
+            "stdout": stdout,
+            "stderr": stderr,
+            "files": [_file(file, blobs) for file in report.files],
+            "findings": [finding.model_dump() for finding in findings],
+            "knobs": [{"name": name, "value": value} for name, value in knobs],
+            "knobs_not_applied": list(missed),
+            "detail": report.detail,
+        }
+        return body, tuple(blobs)
+
+
+def _stream(captured: Captured, blobs: list[Blob]) -> tuple[bytes, dict[str, Any]]:
+    if not captured.size:
+        return b"", _NOTHING
+    data, truncated = stored_stream(captured)
+    sha256 = hashlib.sha256(data).hexdigest()
+    blobs.append(Blob(sha256, data))
+    facts = {
+        "sha256": sha256,
+        "size": captured.size,
+        "stored": len(data),
+        "truncated": truncated,
+    }
+    return data, facts
+
+
+def _file(file: KeptFile, blobs: list[Blob]) -> dict[str, Any]:
+    sha256 = None
+    if file.content is not None:
+        sha256 = hashlib.sha256(file.content).hexdigest()
+        if file.content:
+            blobs.append(Blob(sha256, file.content))
+    return {"path": file.path, "size": file.size, "sha256": sha256}
+
+
+def _lost_report(order: Order, *, slot: int, ending: Ending, detail: str) -> Report:
+    nothing = Captured(b"", b"", 0)
+    return Report(
+        number=order.number,
+        attempt=order.attempt,
+        condition=order.condition,
+        block=order.block,
+        seed=order.seed,
+        slot=slot,
+        ending=ending,
+        code=None,
+        started_us=0,
+        duration_us=0,
+        cpu_us=0,
+        max_rss_kb=None,
+        leftovers=0,
+        stdout=nothing,
+        stderr=nothing,
+        files=(),
+        evidence=(),
+        detail=detail,
+    )
+
+
+def _dump(record: Intent | Closed | NeverStarted | LateResult) -> dict[str, Any]:
+    return record.model_dump(mode="json")

@@ -1,0 +1,1 @@
+"""Executors carry out trials; the engine decides which, and records what happened."""

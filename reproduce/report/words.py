@@ -1,0 +1,274 @@
+"""The sentences of a report. None says more than the verdict does."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from policies import ContrastVerdict, Status, Tally, VerdictReason
+from reproduce.report.figures import above, below, decimal_of, level, one_sided, points
+from reproduce.report.model import Account, Arm, headline_of, reasons_of
+from reproduce.report.reasons import UNRESOLVED_REASONS, VERDICT_REASONS, Advice
+from reproduce.report.text import one_line
+
+NEVER_SHOWN = (
+    "that the cause in production is the same",
+    "other machines, platforms or versions than the ones that ran",
+    "independence of the trials: it is assumed",
+)
+"""What no verdict shows, whatever the policy."""
+
+
+def arm_name(arm: Arm) -> str:
+    """The role with the name of the condition beside it."""
+    return f"{arm.condition.role} ({one_line(arm.condition.name)})"
+
+
+def share(tally: Tally) -> str:
+    """Matched and valid trials as they stand in tables."""
+    return f"{tally.matched}/{tally.valid}"
+
+
+def counts(treatment: Arm, control: Arm) -> str:
+    """What was counted in both arms of a contrast, as a clause."""
+    one, other = treatment.tally, control.tally
+    return (
+        f"the symptom matched in {one.matched} of {one.valid} valid trials under "
+        f"{arm_name(treatment)} and in {other.matched} of {other.valid} under {arm_name(control)}"
+    )
+
+
+def claim(account: Account) -> str:
+    """The verdict in one sentence: the counts of its headline and what follows from them."""
+    contrast = account.headline()
+    sentence = f"{counts(*account.arms(contrast))}: {_meaning(account, contrast)}"
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def withheld(account: Account) -> str:
+    """What is said while outcomes may not be shown."""
+    tallies = account.verdict.tallies
+    planned = sum(tally.planned for tally in tallies)
+    recorded = planned - sum(tally.missing for tally in tallies)
+    return (
+        f"Outcomes are sealed: {recorded} of {planned} trials are recorded, and "
+        f"{account.verdict.policy.name} allows no look yet. Looking early would void its error "
+        "rate; `--unseal` shows them, is recorded, and the verdict says so."
+    )
+
+
+def _meaning(account: Account, contrast: ContrastVerdict) -> str:
+    reasons = (*contrast.reasons, *account.verdict.reasons)
+    match contrast.status:
+        case Status.REPRODUCTION_PINNED:
+            return _pinned(account, contrast)
+        case Status.PARTIAL:
+            return _partial(account, reasons)
+        case Status.WEAK_SIGNAL:
+            return _weak(account, contrast, reasons)
+        case Status.NOT_REPRODUCED:
+            return _not_reproduced(account, contrast)
+        case Status.UNRESOLVED:
+            return _unresolved(reasons)
+        case _:
+            assert_never(contrast.status)
+
+
+def _error_rate(account: Account) -> str | None:
+    """The declared error rate in words, or `None` where the policy states none."""
+    alpha = account.verdict.policy.parameter("alpha")
+    return None if alpha is None else f"one-sided error rate at most {level(alpha)}"
+
+
+def _pinned(account: Account, contrast: ContrastVerdict) -> str:
+    rate = _error_rate(account)
+    if rate is None:
+        return f"this is what {account.verdict.policy.name} calls pinned, with no error rate"
+    left_out = any(arm.tally.unresolved for arm in account.arms(contrast))
+    also = ", also when every unresolved trial is read against it" if left_out else ""
+    return f"the rate is higher under treatment ({rate}){also}"
+
+
+def _partial(account: Account, reasons: tuple[VerdictReason, ...]) -> str:
+    rate = _error_rate(account)
+    if rate is None:
+        also = "; the symptom is in the control as well" * (
+            VerdictReason.SYMPTOM_IN_CONTROL in reasons
+        )
+        also += "; unresolved trials could undo more" * (VerdictReason.FRAGILE in reasons)
+        return f"this is what {account.verdict.policy.name} calls partial, with no error rate{also}"
+    if VerdictReason.FRAGILE in reasons:
+        return (
+            "the rate is higher under treatment among the valid trials, but not when every "
+            "unresolved trial is read against it"
+        )
+    return (
+        "the rate is higher under treatment if the trials are what the policy assumes, and "
+        f"{_first(reasons)}"
+    )
+
+
+def _weak(
+    account: Account, contrast: ContrastVerdict, reasons: tuple[VerdictReason, ...]
+) -> str:
+    if VerdictReason.SMALL_EFFECT in reasons:
+        least = _least(account, contrast)
+        return f"the rate is higher under treatment, but by less than {least}"
+    if VerdictReason.HINT in reasons:
+        return "a hint, for which no error rate is claimed"
+    return f"this is what {account.verdict.policy.name} calls a weak signal, with no error rate"
+
+
+def _least(account: Account, contrast: ContrastVerdict) -> str:
+    value = contrast.figure("min_effect") or account.verdict.policy.parameter("min_effect")
+    return "the smallest effect asked for" if value is None else points(value).lstrip("+")
+
+
+def _not_reproduced(account: Account, contrast: ContrastVerdict) -> str:
+    if _error_rate(account) is None:
+        return "the symptom was not reproduced here, and the policy rules out no rate"
+    least = _least(account, contrast)
+    return (
+        f"a rate higher under treatment by {least} or more is ruled out "
+        f"({_error_rate(account)}); a smaller one is not"
+    )
+
+
+def _unresolved(reasons: tuple[VerdictReason, ...]) -> str:
+    if VerdictReason.SYMPTOM_IN_CONTROL in reasons:
+        return "the symptom is in the control too, so this contrast does not show its trigger"
+    return f"this decides nothing, because {_first(reasons)}"
+
+
+def _first(reasons: tuple[VerdictReason, ...]) -> str:
+    return VERDICT_REASONS[reasons[0]].meaning if reasons else "a gate of the policy does not hold"
+
+
+def ruled_out(account: Account) -> tuple[str, ...]:
+    """What the trials of the headline contrast exclude, each limit with its confidence."""
+    contrast = account.headline()
+    found = [text for arm in account.arms(contrast) for text in _limits(arm)]
+    upper, least = contrast.figure("difference_upper"), _least(account, contrast)
+    confidence = contrast.figure("difference_confidence")
+    if contrast.status is Status.NOT_REPRODUCED and _error_rate(account) is not None:
+        found.append(f"a rate higher under treatment by {least} or more ({_error_rate(account)})")
+    elif upper is not None and confidence is not None:
+        found += _at_most(upper, confidence)
+    return tuple(found)
+
+
+def _at_most(upper: str, confidence: str) -> list[str]:
+    number = decimal_of(upper)
+    if number is None or number >= 1:
+        return []
+    return [f"a difference above {points(upper)} (one-sided, {level(confidence)})"]
+
+
+def _limits(arm: Arm) -> Iterator[str]:
+    """What the rate of one condition is not; only where every or no valid trial matched."""
+    if arm.rate is None or not arm.tally.valid or arm.tally.matched not in (0, arm.tally.valid):
+        return
+    left_out = arm.tally.unresolved + arm.tally.missing
+    among = f", {left_out} without an outcome left out" if left_out else ""
+    side = f"above {above(arm.rate)}" if arm.tally.matched else f"below {below(arm.rate)}"
+    sure = f"one-sided, {one_sided(arm.rate.confidence)}{among}"
+    yield f"{share(arm.tally)} under {arm_name(arm)}: the rate is {side} ({sure})"
+
+
+def not_ruled_out(account: Account) -> tuple[str, ...]:
+    """What the verdict does not show: the caveats of the policy and what no verdict shows."""
+    caveats = tuple(one_line(caveat) for caveat in account.verdict.caveats)
+    return (*caveats, *NEVER_SHOWN)
+
+
+def tipping(contrast: ContrastVerdict) -> str | None:
+    """What the tipping number says, or `None` where there is none."""
+    match contrast.tipping:
+        case None:
+            return None
+        case 0:
+            return "fragile to unresolved treatment trials"
+        case 1:
+            return "1 unresolved control trial read as a match would undo the claim"
+        case many:
+            return f"{many} unresolved control trials read as matches would undo the claim"
+
+
+def advice(reason: VerdictReason) -> Advice:
+    """What a reason of a verdict means and what to do."""
+    return VERDICT_REASONS[reason]
+
+
+def reason_lines(account: Account) -> tuple[tuple[VerdictReason, Advice], ...]:
+    """The reasons of the verdict with what they mean, the headline's first."""
+    return tuple((reason, VERDICT_REASONS[reason]) for reason in reasons_of(account.verdict))
+
+
+def unresolved_because(tally: Tally) -> str:
+    """The reasons of a condition's unresolved trials with their counts; empty without any."""
+    return ", ".join(f"{count} {reason}" for reason, count in tally.reasons)
+
+
+def siblings(account: Account) -> str:
+    """How many investigations there are of the same plan or issue."""
+    others = account.siblings - 1
+    if others <= 0:
+        return "the only investigation of this plan or issue in this ledger"
+    one = "1 other investigation" if others == 1 else f"{others} other investigations"
+    return f"{one} of this plan or issue in this ledger: read them together"
+
+
+def which_declared(account: Account) -> str:
+    """Which of the shown verdicts the plan declared."""
+    name = account.declared_policy.name
+    verdicts = (account.verdict, *account.others)
+    exploratory = sum(not account.is_declared(verdict) for verdict in verdicts)
+    if not exploratory:
+        return f"{name} was declared in the plan."
+    if exploratory == len(verdicts):
+        return f"{name} was declared in the plan; every verdict shown here is exploratory."
+    rows = "the other row is" if exploratory == 1 else "the other rows are"
+    return f"Only {name} was declared in the plan; {rows} exploratory."
+
+
+def deciding(contrasts: tuple[ContrastVerdict, ...], headline: int) -> str:
+    """The first gate of the headline that does not hold, else its reasons, else that all hold."""
+    contrast = contrasts[headline]
+    for gate in contrast.gates:
+        if not gate.holds:
+            return f"{gate.title}: {gate.measured}"
+    if contrast.reasons:
+        return ", ".join(contrast.reasons)
+    return "every gate holds" if contrast.gates else "–"
+
+
+def unresolved_totals(account: Account) -> tuple[tuple[str, int, Advice], ...]:
+    """Every reason for unresolved trials with its count over all conditions and its advice."""
+    totals: dict[str, int] = {}
+    for tally in account.verdict.tallies:
+        for reason, count in tally.reasons:
+            totals[reason] = totals.get(reason, 0) + count
+    return tuple(
+        (reason.value, totals[reason], known)
+        for reason, known in UNRESOLVED_REASONS.items()
+        if totals.get(reason)
+    )
+
+
+__all__ = [
+    "NEVER_SHOWN",
+    "advice",
+    "arm_name",
+    "claim",
+    "counts",
+    "deciding",
+    "headline_of",
+    "not_ruled_out",
+    "reason_lines",
+    "ruled_out",
+    "share",
+    "siblings",
+    "tipping",
+    "unresolved_because",
+    "unresolved_totals",
+    "which_declared",
+    "withheld",
+]
