@@ -41,7 +41,7 @@ format: $(STAMP) ## lay out the code
 	$(BIN)/ruff format --quiet .
 
 nightly: $(STAMP) ## the long tests
-	$(PYTEST) -q -n $(WORKERS) -m nightly $(ARGS)
+	$(PYTEST) -q -n $(WORKERS) -m nightly $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 clean: ## remove what these targets made
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -8,8 +8,6 @@ from pydantic import Field
 from matrices import Digest, Integer, Natural, Record, Setting
 
 
-
-
 class EntryKind(StrEnum):
     """What an entry of a ledger says."""
 

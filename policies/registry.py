@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from matrices import Plan, PolicyRef
 from policies.evidence import Evidence
 from policies.model import PolicyError, Verdict
 
+if TYPE_CHECKING:
+    from policies.binomial_v1_planning import Reach
+
+Prospector: TypeAlias = "Callable[[Plan], Reach | None]"
 Reducer: TypeAlias = Callable[[Plan, Evidence], Verdict]
 
 _MODULES: Mapping[str, str] = {
@@ -16,6 +20,8 @@ _MODULES: Mapping[str, str] = {
     "binomial/1": "policies.binomial_v1",
 }
 """Loaded on use: the exact tests need scipy, the thresholds do not."""
+
+_PLANNING: Mapping[str, str] = {"binomial/1": "policies.binomial_v1_planning"}
 
 
 def names() -> tuple[str, ...]:
@@ -34,6 +40,27 @@ def reducer(name: str) -> Reducer:
         hint = "policies: " + ", ".join(f"`{known}`" for known in _MODULES)
         raise PolicyError(message, place="policy.name", hint=hint)
     return cast("Reducer", import_module(_MODULES[name]).reduce)
+
+
+def planning(name: str) -> Prospector:
+    """What checks a plan under the policy called `name`: `None` where it states no power."""
+    if name in _PLANNING:
+        return cast("Prospector", import_module(_PLANNING[name]).check)
+    return _no_prospect
+
+
+def _no_prospect(_plan: Plan) -> None:
+    """Thresholds state no error rate, so no power either."""
+
+
+def complete(name: str, given: Mapping[str, str]) -> PolicyRef:
+    """The policy with every parameter written out: what was given, and the declared defaults.
+
+    Raises:
+        PolicyError: the policy is not published, or a parameter is unknown or not usable.
+    """
+    reducer(name)
+    return PolicyRef(name=name, parameters=import_module(_MODULES[name]).parameters(given))
 
 
 def reduce(plan: Plan, evidence: Evidence, policy: PolicyRef | None = None) -> Verdict:

@@ -3,13 +3,27 @@
 Frozen: a change of meaning is a new version beside it.
 """
 
-from matrices import Plan
+from collections.abc import Mapping
+
+from matrices import Plan, Setting
 from policies.assembling import assemble
 from policies.evidence import Evidence, tallies
-from policies.model import ContrastVerdict, Gate, Tally, Verdict
+from policies.model import ContrastVerdict, Gate, PolicyError, Tally, Verdict
 from policies.threshold_rule import MIN_VALID, NO_ERROR_RATE, condition_class, contrast_class
 
 NAME = "strict/1"
+
+
+def parameters(given: Mapping[str, str]) -> tuple[Setting, ...]:
+    """No parameters: the thresholds are part of the policy.
+
+    Raises:
+        PolicyError: a parameter was given.
+    """
+    for name in given:
+        message = f"`{NAME}` has no parameter `{name}`"
+        raise PolicyError(message, place=f"policy.{name}", hint="remove it")
+    return ()
 
 
 def reduce(plan: Plan, evidence: Evidence) -> Verdict:

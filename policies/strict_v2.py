@@ -4,10 +4,20 @@ Unresolved trials count against the claim: the class is the lower of the complet
 worst-reading classes. Frozen: a change of meaning is a new version beside it.
 """
 
-from matrices import Plan
+from collections.abc import Mapping
+
+from matrices import Plan, Setting
 from policies.assembling import assemble
 from policies.evidence import Evidence, tallies
-from policies.model import ContrastVerdict, Gate, Status, Tally, Verdict, VerdictReason
+from policies.model import (
+    ContrastVerdict,
+    Gate,
+    PolicyError,
+    Status,
+    Tally,
+    Verdict,
+    VerdictReason,
+)
 from policies.threshold_rule import (
     MIN_VALID,
     NO_ERROR_RATE,
@@ -29,6 +39,18 @@ _STRENGTH = (
     Status.REPRODUCTION_PINNED,
 )
 """From the weakest claim to the strongest; unresolved claims nothing at all."""
+
+
+def parameters(given: Mapping[str, str]) -> tuple[Setting, ...]:
+    """No parameters: the thresholds are part of the policy.
+
+    Raises:
+        PolicyError: a parameter was given.
+    """
+    for name in given:
+        message = f"`{NAME}` has no parameter `{name}`"
+        raise PolicyError(message, place=f"policy.{name}", hint="remove it")
+    return ()
 
 
 def reduce(plan: Plan, evidence: Evidence) -> Verdict:

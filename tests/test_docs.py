@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ledger.audit import Rule
+from ledger.records import Ending, EntryKind
 from matrices import Symptom
-from policies.model import Reason, Status
+from policies import registry
+from policies.model import Reason, Status, VerdictReason
 from reproduce.errors import ExitCode
+from reproduce.knobs import KNOBS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")))
@@ -75,3 +79,33 @@ def test_every_kind_of_symptom_is_explained() -> None:
     kinds = {member.model_fields["kind"].default for member in union.__args__}
 
     assert kinds <= first_cells(page("file-format.md"))
+
+
+@pytest.mark.parametrize("reason", VerdictReason)
+def test_every_reason_in_a_verdict_is_explained(reason: VerdictReason) -> None:
+    assert reason.value in first_cells(page("policies.md"))
+
+
+@pytest.mark.parametrize("policy", registry.names())
+def test_every_policy_is_explained(policy: str) -> None:
+    assert f"## `{policy}`" in page("policies.md")
+
+
+@pytest.mark.parametrize("knob", KNOBS)
+def test_every_knob_is_explained(knob: str) -> None:
+    assert knob in first_cells(page("file-format.md"))
+
+
+@pytest.mark.parametrize("kind", EntryKind)
+def test_every_kind_of_entry_is_explained(kind: EntryKind) -> None:
+    assert f"`{kind.value}`" in page("ledger-format.md")
+
+
+@pytest.mark.parametrize("ending", Ending)
+def test_every_ending_of_an_attempt_is_named(ending: Ending) -> None:
+    assert f"`{ending.value}`" in page("ledger-format.md")
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_every_rule_of_an_audit_is_explained(rule: Rule) -> None:
+    assert rule.value in first_cells(page("ledger-format.md"))

@@ -29,10 +29,15 @@ class Arm(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Both arms with every unresolved trial read one way or the other."""
+    """Both arms as a comparison sees them."""
 
     treatment: Count
     control: Count
+
+
+def complete_reading(treatment: Arm, control: Arm) -> Reading:
+    """Return the reading that leaves the unresolved trials out."""
+    return Reading(treatment=treatment.resolved, control=control.resolved)
 
 
 def worst_reading(treatment: Arm, control: Arm) -> Reading:

@@ -6,6 +6,7 @@ certificate (`suprema`). D is the treatment rate minus the control rate.
 """
 
 from fractions import Fraction
+from functools import lru_cache
 from math import comb
 
 from policies.stats.polynomials import (
@@ -44,6 +45,7 @@ def p_less(treatment: Count, control: Count, *, margin: Fraction) -> Supremum:
     return p_greater(control, treatment, margin=-margin)
 
 
+@lru_cache(maxsize=2**14)
 def rejects(treatment: Count, control: Count, *, margin: Fraction, alpha: Fraction) -> bool:
     """Tell whether the p-value for D > margin is at most alpha; equality counts.
 

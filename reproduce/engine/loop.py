@@ -6,11 +6,12 @@ from enum import IntEnum
 from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 from typing import NamedTuple
 
-from ledger.records import Closed, Ending, Intent, StopReason
-from matrices import Plan, Schedule, Trial, schedule, trial_seed
+from ledger.records import Ending, Intent, StopReason
+from matrices import Schedule, schedule
 from reproduce import clock
 from reproduce.engine.recorder import Recorder
 from reproduce.engine.recovery import Recovered
+from reproduce.engine.worlds import Worlds
 from reproduce.executors.model import Event, Executor, Lost, Order, Place, Report, Returned
 
 WINDOW_US = 60_000
@@ -77,7 +78,7 @@ class Loop:
 
     def __init__(
         self,
-        plan: Plan,
+        worlds: Worlds,
         executor: Executor,
         recorder: Recorder,
         recovered: Recovered,
@@ -88,8 +89,9 @@ class Loop:
         controls: Controls,
     ) -> None:
         """Takes a started executor and the state that earlier sessions left."""
-        self._plan = plan
-        self._schedule: Schedule = schedule(plan)
+        self._worlds = worlds
+        self._plan = worlds.plan
+        self._schedule: Schedule = schedule(worlds.plan)
         self._executor = executor
         self._recorder = recorder
         self._controls = controls
@@ -111,6 +113,8 @@ class Loop:
 
     def run(self) -> Ended:
         """Runs until the budget is spent or something stops it; everything recorded is durable."""
+        if self._redo:
+            self._intend_again()
         while True:
             self._check_stops()
             if self._ended is None:
@@ -123,10 +127,7 @@ class Loop:
             self._show()
         self._recorder.flush()
         self._show(force=True)
-        ended = self._ended or Ended(StopReason.BUDGET)
-        if ended.reason is not None:
-            self._recorder.close(Closed(reason=ended.reason, detail=ended.detail))
-        return ended
+        return self._ended or Ended(StopReason.BUDGET)
 
     def _check_stops(self) -> None:
         wanted = self._controls.interrupted()
@@ -170,7 +171,7 @@ class Loop:
         if block >= self._intended:
             self._intend(block)
         self._next_block += 1
-        return tuple(self._order(trial, attempt=0) for trial in self._schedule.block(block))
+        return tuple(self._worlds.order(trial, attempt=0) for trial in self._schedule.block(block))
 
     def _intend(self, block: int) -> None:
         if self._mean_us:
@@ -183,6 +184,12 @@ class Loop:
         self._recorder.intend(intent)
         self._intended = end
 
+    def _intend_again(self) -> None:
+        """Covers trials that an earlier session intended: this session's spools must be read too."""
+        first, end = self._redo[0][0].block, self._redo[-1][0].block + 1
+        intent = intent_of(self._place, self._session, first, end, slots=self._slots)
+        self._recorder.intend(intent)
+
     def _window(self) -> int:
         """Trials that a slot is given at once: one until a duration is known, fewer at the end."""
         if not self._mean_us:
@@ -190,23 +197,13 @@ class Loop:
         left = (self._schedule.blocks - self._next_block) * self._schedule.conditions
         return max(1, min(int(WINDOW_US / self._mean_us), left // (4 * self._slots)))
 
-    def _order(self, trial: Trial, *, attempt: int) -> Order:
-        seed = trial_seed(self._plan.seed, trial.number)
-        delay = self._plan.budget.min_delay_us
-        if delay:
-            delay = trial_seed(self._plan.seed, trial.number, stream="delay") % (delay + 1)
-        values = {
-            "hash_seed": str(trial_seed(self._plan.seed, trial.number, stream="hash") % 2**32)
-        }
-        return Order(*trial, attempt=attempt, seed=seed, delay_us=delay, values=values)
-
     def _redone(self, recovered: Recovered) -> Iterator[tuple[Order, ...]]:
         block: list[Order] = []
         for trial, attempt in recovered.redo:
             if block and block[0].block != trial.block:
                 yield tuple(block)
                 block = []
-            block.append(self._order(trial, attempt=attempt))
+            block.append(self._worlds.order(trial, attempt=attempt))
         if block:
             yield tuple(block)
 
@@ -238,9 +235,6 @@ class Loop:
             self._recorder.never_started(report)
             order = held[1]._replace(attempt=report.attempt + 1)
             self._redo.append((order,))
-            return
-        if report.ending == Ending.CANCELLED and report.duration_us == 0 and not report.started_us:
-            self._take_back((held[1],))
             return
         self._recorder.observe(report)
         # Durations of trials that hung or were killed would shrink the windows of the others.

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ledger.records import (
-    Closed,
     Ending,
     EntryKind,
     Intent,
@@ -28,6 +27,9 @@ FLUSH_ROWS = 512
 
 FLUSH_US = 500_000
 """Longest wait of an observation for its commit; the spool covers what is waiting."""
+
+_MEASURED = frozenset({Ending.EXITED, Ending.SIGNALLED, Ending.TIME_LIMIT})
+"""Endings of attempts that ran, so that their knobs left evidence."""
 
 _NOTHING_SHA = hashlib.sha256(b"").hexdigest()
 _NOTHING = {"sha256": _NOTHING_SHA, "size": 0, "stored": 0, "truncated": False}
@@ -67,7 +69,7 @@ class Recorder:
         """Takes the leased investigation of `store`, and what readings of its facts need."""
         self._store = store
         self._investigation = investigation
-        self._fence = fence
+        self.fence = fence
         self._matchers = matchers
         self._check_knobs = check_knobs
         self._host = host
@@ -112,11 +114,6 @@ class Recorder:
         self._waiting.append(Item(EntryKind.INTENT, key, _dump(intent)))
         self.flush()
 
-    def close(self, closed: Closed) -> None:
-        """Makes the end of the investigation durable, with everything that waits."""
-        self._waiting.append(Item(EntryKind.CLOSED, "closed", _dump(closed)))
-        self.flush()
-
     def flush_if_due(self) -> None:
         """Commits what waits, if it is much or has waited long."""
         if not self._waiting:
@@ -132,7 +129,7 @@ class Recorder:
                 self._investigation,
                 self._waiting,
                 recorded_us=clock.now_us(),
-                fence=self._fence,
+                fence=self.fence,
             )
             self._waiting = []
 
@@ -159,7 +156,10 @@ class Recorder:
         err, stderr = _stream(report.stderr, blobs)
         contents = {file.path: file.content for file in report.files}
         findings = self._matchers.find(stdout=out, stderr=err, files=contents)
-        knobs, missed = self._check_knobs(report.condition, dict(report.evidence))
+        knobs: Sequence[tuple[str, str]] = ()
+        missed: Sequence[str] = ()
+        if report.ending in _MEASURED:
+            knobs, missed = self._check_knobs(report.condition, dict(report.evidence))
         body = {
             "trial": report.number,
             "block": report.block,
@@ -233,5 +233,5 @@ def _lost_report(order: Order, *, slot: int, ending: Ending, detail: str) -> Rep
     )
 
 
-def _dump(record: Intent | Closed | NeverStarted | LateResult) -> dict[str, Any]:
+def _dump(record: Intent | NeverStarted | LateResult) -> dict[str, Any]:
     return record.model_dump(mode="json")

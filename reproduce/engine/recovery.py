@@ -4,11 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
 from ledger.records import Ending, EntryKind
 from ledger.store import LedgerStore, StoredEntry
-from matrices import Plan, Schedule, Trial, schedule, trial_seed
+from matrices import Plan, Schedule, Symptom, Trial, schedule
+from policies.evidence import facts_of
+from policies.model import Outcome
+from policies.reading_v1 import read
 from reproduce.engine.recorder import Recorder
-from reproduce.errors import InfrastructureError
+from reproduce.engine.worlds import Worlds
+from reproduce.errors import InfrastructureError, IntegrityError
 from reproduce.executors.model import Order
 from reproduce.executors.spool import Spool, read_spool, wait_until_gone
 
@@ -28,6 +34,7 @@ class Recovered(NamedTuple):
     partial: Mapping[int, int]
     """Recorded trials of later blocks, by block."""
     recorded: int
+    unresolved: int
     spent_us: int
     """Time that earlier sessions ran for, as far as their entries show."""
 
@@ -49,21 +56,23 @@ class History(NamedTuple):
     """For trials that were tried and never started, the next attempt."""
     sessions: Mapping[str, Session]
     end_block: int
+    unresolved: int
     spent_us: int
 
 
-def history(plan: Plan, entries: Iterable[StoredEntry], decode: Any) -> History:
+def history(plan: Plan, entries: Iterable[StoredEntry]) -> History:
     """Reads the entries once; memory grows by one byte for each intended trial."""
     size = len(plan.conditions)
     recorded = bytearray()
     attempts: dict[int, int] = {}
     sessions: dict[str, Session] = {}
-    end_block = spent = 0
+    symptom = plan.symptom()
+    end_block = unresolved = spent = 0
     began = last = 0
     for entry in entries:
         if entry.kind in {EntryKind.PLAN, EntryKind.APPROVAL}:
             continue
-        value = decode(entry.body)
+        value = orjson.loads(entry.body)
         body, at = value["body"], value["recorded_us"]
         if entry.kind == EntryKind.INTENT:
             if body["session"] not in sessions:
@@ -74,10 +83,16 @@ def history(plan: Plan, entries: Iterable[StoredEntry], decode: Any) -> History:
             recorded.extend(bytes(max(0, end_block * size - len(recorded))))
         elif entry.kind == EntryKind.OBSERVATION:
             recorded[body["trial"]] = 1
+            unresolved += _is_unresolved(symptom, body)
         elif entry.kind == EntryKind.ATTEMPT_NEVER_STARTED:
             attempts[body["trial"]] = body["attempt"] + 1
         last = at
-    return History(recorded, attempts, sessions, end_block, spent + max(0, last - began))
+    spent += max(0, last - began)
+    return History(recorded, attempts, sessions, end_block, unresolved, spent)
+
+
+def _is_unresolved(symptom: Symptom, body: Mapping[str, Any]) -> bool:
+    return read(symptom, facts_of(body, symptom.name)).outcome is Outcome.UNRESOLVED
 
 
 def _extended(session: Session | None, body: Mapping[str, Any]) -> Session:
@@ -89,14 +104,13 @@ def _extended(session: Session | None, body: Mapping[str, Any]) -> Session:
 
 
 def recover(
-    plan: Plan,
+    worlds: Worlds,
     store: LedgerStore,
     investigation: str,
     recorder: Recorder,
     *,
     spools: Path,
     boot: str,
-    decode: Any,
 ) -> Recovered:
     """Adopts spooled results, closes started attempts without an end, and says where to go on.
 
@@ -105,13 +119,15 @@ def recover(
 
     Raises:
         InfrastructureError: processes of an earlier session are still there.
+        IntegrityError: a spool holds a trial that was never intended.
     """
-    past = history(plan, store.entries(investigation), decode)
+    plan = worlds.plan
+    past = history(plan, store.entries(investigation))
     plan_schedule = schedule(plan)
     for name, session in past.sessions.items():
         spooled = _spools(spools / name)
         _adopt(spooled, past, recorder)
-        for order, slot in _suspects(plan, plan_schedule, session, spooled, past, boot=boot):
+        for order, slot in _suspects(worlds, plan_schedule, session, spooled, past, boot=boot):
             recorder.lost(
                 order, slot=slot, ending=Ending.DRIVER_LOST, detail="the driver was lost"
             )
@@ -135,13 +151,16 @@ def _spools(folder: Path) -> list[Spool]:
 def _adopt(spooled: list[Spool], past: History, recorder: Recorder) -> None:
     for spool in spooled:
         for report in spool.reports:
-            if report.number < len(past.recorded) and not past.recorded[report.number]:
+            if report.number >= len(past.recorded):
+                message = f"a spool holds trial {report.number}, which no entry intended"
+                raise IntegrityError(message, hint="`reproduce verify` the ledger")
+            if not past.recorded[report.number]:
                 recorder.observe(report)
                 past.recorded[report.number] = 1
 
 
 def _suspects(
-    plan: Plan,
+    worlds: Worlds,
     plan_schedule: Schedule,
     session: Session,
     spooled: list[Spool],
@@ -156,7 +175,7 @@ def _suspects(
             slot = spool.header.slot if spool.header is not None else 0
             for number, attempt in spool.started:
                 if not past.recorded[number]:
-                    yield order_of(plan, plan_schedule.trial(number), attempt), slot
+                    yield worlds.order(plan_schedule.trial(number), attempt=attempt), slot
         return
     # After another boot the unsynced end of a spool may be gone, and a missing spool says
     # nothing: any intended trial may have started.
@@ -164,13 +183,8 @@ def _suspects(
         for block in range(first, end):
             for trial in plan_schedule.block(block):
                 if not past.recorded[trial.number]:
-                    yield order_of(plan, trial, past.attempts.get(trial.number, 0)), 0
-
-
-def order_of(plan: Plan, trial: Trial, attempt: int) -> Order:
-    """The order of a planned trial, as far as its record needs it."""
-    seed = trial_seed(plan.seed, trial.number)
-    return Order(*trial, attempt=attempt, seed=seed)
+                    attempt = past.attempts.get(trial.number, 0)
+                    yield worlds.order(trial, attempt=attempt), 0
 
 
 def _where(plan_schedule: Schedule, past: History) -> Recovered:
@@ -197,5 +211,6 @@ def _where(plan_schedule: Schedule, past: History) -> Recovered:
         whole_blocks=whole,
         partial={block: count for block, count in partial.items() if count},
         recorded=sum(past.recorded),
+        unresolved=past.unresolved,
         spent_us=past.spent_us,
     )

@@ -51,12 +51,12 @@ def _digits(value: str, rounding: str) -> str:
 
 
 def level(confidence: str) -> str:
-    """A confidence as a percentage without needless digits."""
+    """A confidence as a percentage, rounded down to two digits, without needless ones."""
     number = decimal_of(confidence)
     if number is None:
         return confidence
-    digits = f"{100 * number:f}"
-    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
+    digits = f"{(100 * number).quantize(Decimal('0.01'), rounding=ROUND_FLOOR):f}"
+    return f"{digits.rstrip('0').rstrip('.')} %"
 
 
 def one_sided(confidence: str) -> str:
@@ -105,6 +105,15 @@ def difference(contrast: ContrastVerdict) -> str | None:
     if limits and confidence is not None:
         limits.append(f"each one-sided at {level(confidence)}")
     return f"{points(value)} ({', '.join(limits)})" if limits else points(value)
+
+
+def limits(contrast: ContrastVerdict) -> str | None:
+    """Both limits of the difference in a few words, or `None` where one is not given."""
+    lower, upper = contrast.figure("difference_lower"), contrast.figure("difference_upper")
+    if lower is None or upper is None:
+        return None
+    low = points(lower, rounding=ROUND_FLOOR).removesuffix(" points")
+    return f"difference {low} to {points(upper, rounding=ROUND_CEILING)}"
 
 
 def labelled(contrast: ContrastVerdict) -> tuple[tuple[str, str], ...]:

@@ -61,9 +61,11 @@ class Account(NamedTuple):
 
     def arm(self, condition: int) -> Arm:
         """A condition of the plan, by its position, with its counts."""
-        tally = next(t for t in self.verdict.tallies if t.condition == condition)
-        rate = next((r for r in self.verdict.rates if r.condition == condition), None)
-        return Arm(self.plan.conditions[condition], tally, rate)
+        tallies, rates = self.verdict.tallies, self.verdict.rates
+        # A policy rates all conditions or some; with all, their order saves a search for each.
+        found = rates[condition : condition + 1] if len(rates) == len(tallies) else rates
+        rate = next((figure for figure in found if figure.condition == condition), None)
+        return Arm(self.plan.conditions[condition], tallies[condition], rate)
 
     def arms(self, contrast: ContrastVerdict) -> tuple[Arm, Arm]:
         """The treatment and the control of a contrast."""

@@ -18,7 +18,8 @@ VERDICT_REASONS: Mapping[VerdictReason, Advice] = MappingProxyType(
     {
         VerdictReason.BUDGET: Advice(
             "planned trials are missing, and the plan is judged on all of them",
-            "run the same plan again: finished trials are kept and the missing ones follow",
+            "run the same plan again, which keeps finished trials; seal a new plan where the wall "
+            "time is spent",
         ),
         VerdictReason.TOO_FEW_VALID: Advice(
             "too few trials read as matched or clean",

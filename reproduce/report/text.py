@@ -22,7 +22,7 @@ _DROPPED = frozenset({"Cc", "Cf"})
 def printable(text: str, *, lines: bool = False) -> str:
     """The text without control sequences, control characters and bidirectional controls.
 
-    Line breaks and tabs become spaces; with `lines` they stay as `\\n` and `\\t`. Half of a
+    Line breaks and tabs become spaces; with `lines` line feeds and tabs stay. Half of a
     surrogate pair, which no encoding can write, becomes the replacement character.
     """
     bare = _SEQUENCES.sub("", text)

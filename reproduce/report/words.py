@@ -5,16 +5,34 @@ from typing import assert_never
 
 from policies import ContrastVerdict, Status, Tally, VerdictReason
 from reproduce.report.figures import above, below, decimal_of, level, one_sided, points
-from reproduce.report.model import Account, Arm, headline_of, reasons_of
+from reproduce.report.model import Account, Arm, reasons_of
 from reproduce.report.reasons import UNRESOLVED_REASONS, VERDICT_REASONS, Advice
 from reproduce.report.text import one_line
 
 NEVER_SHOWN = (
     "that the cause in production is the same",
     "other machines, platforms or versions than the ones that ran",
-    "independence of the trials: it is assumed",
 )
 """What no verdict shows, whatever the policy."""
+
+INDEPENDENCE = "that trials influence each other: their independence is assumed"
+"""Said unless the policy says it in its own words."""
+
+GATES = f"needed for {Status.REPRODUCTION_PINNED}"
+"""What the gates of every policy are about; a verdict that claims less breaks some of them."""
+
+_UNDONE = "would undo the claim, with those of the treatment read as clean"
+
+MARKS = {
+    Status.REPRODUCTION_PINNED: "■",
+    Status.PARTIAL: "▲",
+    Status.WEAK_SIGNAL: "△",
+    Status.UNRESOLVED: "◇",
+    Status.NOT_REPRODUCED: "□",
+}
+"""A mark beside the name of a status, for the eye."""
+
+SEALED_MARK = "◇"
 
 
 def arm_name(arm: Arm) -> str:
@@ -40,6 +58,8 @@ def claim(account: Account) -> str:
     """The verdict in one sentence: the counts of its headline and what follows from them."""
     contrast = account.headline()
     sentence = f"{counts(*account.arms(contrast))}: {_meaning(account, contrast)}"
+    if VerdictReason.UNSEALED in reasons_of(account.verdict):
+        sentence += f"; {VERDICT_REASONS[VerdictReason.UNSEALED].meaning}"
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
@@ -56,7 +76,7 @@ def withheld(account: Account) -> str:
 
 
 def _meaning(account: Account, contrast: ContrastVerdict) -> str:
-    reasons = (*contrast.reasons, *account.verdict.reasons)
+    reasons = contrast.reasons
     match contrast.status:
         case Status.REPRODUCTION_PINNED:
             return _pinned(account, contrast)
@@ -94,21 +114,18 @@ def _partial(account: Account, reasons: tuple[VerdictReason, ...]) -> str:
             VerdictReason.SYMPTOM_IN_CONTROL in reasons
         )
         also += "; unresolved trials could undo more" * (VerdictReason.FRAGILE in reasons)
-        return f"this is what {account.verdict.policy.name} calls partial, with no error rate{also}"
+        return (
+            f"this is what {account.verdict.policy.name} calls partial, with no error rate{also}"
+        )
     if VerdictReason.FRAGILE in reasons:
         return (
             "the rate is higher under treatment among the valid trials, but not when every "
             "unresolved trial is read against it"
         )
-    return (
-        "the rate is higher under treatment if the trials are what the policy assumes, and "
-        f"{_first(reasons)}"
-    )
+    return f"the policy finds a higher rate under treatment, but {_first(reasons)}"
 
 
-def _weak(
-    account: Account, contrast: ContrastVerdict, reasons: tuple[VerdictReason, ...]
-) -> str:
+def _weak(account: Account, contrast: ContrastVerdict, reasons: tuple[VerdictReason, ...]) -> str:
     if VerdictReason.SMALL_EFFECT in reasons:
         least = _least(account, contrast)
         return f"the rate is higher under treatment, but by less than {least}"
@@ -133,7 +150,7 @@ def _not_reproduced(account: Account, contrast: ContrastVerdict) -> str:
 
 
 def _unresolved(reasons: tuple[VerdictReason, ...]) -> str:
-    if VerdictReason.SYMPTOM_IN_CONTROL in reasons:
+    if reasons[:1] == (VerdictReason.SYMPTOM_IN_CONTROL,):
         return "the symptom is in the control too, so this contrast does not show its trigger"
     return f"this decides nothing, because {_first(reasons)}"
 
@@ -143,9 +160,16 @@ def _first(reasons: tuple[VerdictReason, ...]) -> str:
 
 
 def ruled_out(account: Account) -> tuple[str, ...]:
-    """What the trials of the headline contrast exclude, each limit with its confidence."""
+    """What the trials of the headline contrast exclude, each limit with its confidence.
+
+    Nothing while trials are missing or records conflict: the limits hold for the planned number
+    of trials, and a run that was cut short may have been cut short by what it saw.
+    """
     contrast = account.headline()
-    found = [text for arm in account.arms(contrast) for text in _limits(arm)]
+    arms = account.arms(contrast)
+    if any(arm.tally.missing for arm in arms) or VerdictReason.CONFLICT in contrast.reasons:
+        return ()
+    found = [text for arm in arms for text in _limits(arm)]
     upper, least = contrast.figure("difference_upper"), _least(account, contrast)
     confidence = contrast.figure("difference_confidence")
     if contrast.status is Status.NOT_REPRODUCED and _error_rate(account) is not None:
@@ -166,17 +190,18 @@ def _limits(arm: Arm) -> Iterator[str]:
     """What the rate of one condition is not; only where every or no valid trial matched."""
     if arm.rate is None or not arm.tally.valid or arm.tally.matched not in (0, arm.tally.valid):
         return
-    left_out = arm.tally.unresolved + arm.tally.missing
-    among = f", {left_out} without an outcome left out" if left_out else ""
+    left_out = arm.tally.unresolved
+    among = f", {left_out} unresolved left out" if left_out else ""
     side = f"above {above(arm.rate)}" if arm.tally.matched else f"below {below(arm.rate)}"
     sure = f"one-sided, {one_sided(arm.rate.confidence)}{among}"
     yield f"{share(arm.tally)} under {arm_name(arm)}: the rate is {side} ({sure})"
 
 
-def not_ruled_out(account: Account) -> tuple[str, ...]:
+def not_shown(account: Account) -> tuple[str, ...]:
     """What the verdict does not show: the caveats of the policy and what no verdict shows."""
     caveats = tuple(one_line(caveat) for caveat in account.verdict.caveats)
-    return (*caveats, *NEVER_SHOWN)
+    assumed = () if any("independen" in caveat for caveat in caveats) else (INDEPENDENCE,)
+    return (*caveats, *NEVER_SHOWN, *assumed)
 
 
 def tipping(contrast: ContrastVerdict) -> str | None:
@@ -187,9 +212,9 @@ def tipping(contrast: ContrastVerdict) -> str | None:
         case 0:
             return "fragile to unresolved treatment trials"
         case 1:
-            return "1 unresolved control trial read as a match would undo the claim"
+            return f"1 unresolved control trial read as a match {_UNDONE}"
         case many:
-            return f"{many} unresolved control trials read as matches would undo the claim"
+            return f"{many} unresolved control trials read as matches {_UNDONE}"
 
 
 def advice(reason: VerdictReason) -> Advice:
@@ -230,14 +255,28 @@ def which_declared(account: Account) -> str:
 
 
 def deciding(contrasts: tuple[ContrastVerdict, ...], headline: int) -> str:
-    """The first gate of the headline that does not hold, else its reasons, else that all hold."""
+    """The reasons of the headline, else its first gate that does not hold, else that all hold.
+
+    The gates are those of a pinned contrast: such a one was not decided by a gate that does not
+    hold, so those that do are counted, and an exclusion is decided by a figure of its own.
+    """
     contrast = contrasts[headline]
-    for gate in contrast.gates:
-        if not gate.holds:
-            return f"{gate.title}: {gate.measured}"
     if contrast.reasons:
         return ", ".join(contrast.reasons)
-    return "every gate holds" if contrast.gates else "–"
+    excluded = contrast.figure("p_excluded")
+    if contrast.status is Status.NOT_REPRODUCED and excluded is not None:
+        return f"the smallest effect is excluded: {p_value(excluded)}"
+    broken = [gate for gate in contrast.gates if not gate.holds]
+    if not broken:
+        return "every gate holds" if contrast.gates else "–"
+    if contrast.status is Status.REPRODUCTION_PINNED:
+        return f"{len(contrast.gates) - len(broken)} of {len(contrast.gates)} gates hold"
+    return f"{broken[0].title}: {broken[0].measured}"
+
+
+def p_value(text: str) -> str:
+    """A p-value with its letter; one that is bounded brings its own sign."""
+    return f"p {text}" if text.startswith(("<", ">")) else f"p = {text}"
 
 
 def unresolved_totals(account: Account) -> tuple[tuple[str, int, Advice], ...]:
@@ -251,24 +290,3 @@ def unresolved_totals(account: Account) -> tuple[tuple[str, int, Advice], ...]:
         for reason, known in UNRESOLVED_REASONS.items()
         if totals.get(reason)
     )
-
-
-__all__ = [
-    "NEVER_SHOWN",
-    "advice",
-    "arm_name",
-    "claim",
-    "counts",
-    "deciding",
-    "headline_of",
-    "not_ruled_out",
-    "reason_lines",
-    "ruled_out",
-    "share",
-    "siblings",
-    "tipping",
-    "unresolved_because",
-    "unresolved_totals",
-    "which_declared",
-    "withheld",
-]

@@ -1,15 +1,18 @@
 """Each case starts a real interpreter in a folder that holds somebody else's package."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from reproduce import _origin
 from reproduce._origin import PACKAGES
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("reproduce"))
+ORIGIN = Path(_origin.__file__)
 INTEGRITY = 6
 
 FOREIGN_CODE = """
@@ -124,6 +127,32 @@ def test_a_module_made_by_hand_under_one_of_our_names_is_refused(tmp_path: Path)
 
     assert ended.returncode == INTEGRITY
     assert "`ledger` is not a package of this installation" in ended.stderr
+
+
+@pytest.mark.parametrize("first", ["", "import policies; "])
+def test_a_package_of_ours_without_its_code_is_refused(tmp_path: Path, first: str) -> None:
+    # Python would stitch such a folder together with others of its name.
+    for name in PACKAGES:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "policies" / "__init__.py").unlink()
+    for name in ("__init__.py", "_origin.py"):
+        shutil.copy(ORIGIN.with_name(name), tmp_path / "reproduce" / name)
+
+    # Without `site`, so that the real installation is not found in its place.
+    ended = start(tmp_path, sys.executable, "-S", "-c", f"{first}import reproduce")
+
+    assert ended.returncode == INTEGRITY, ended.stderr
+    assert "`policies` is not a package of this installation" in ended.stderr
+
+
+def test_a_package_of_ours_that_was_given_a_second_folder_is_refused(tmp_path: Path) -> None:
+    script = f"import policies; policies.__path__.append({str(tmp_path)!r}); import reproduce"
+
+    ended = start(tmp_path, sys.executable, "-P", "-c", script)
+
+    assert ended.returncode == INTEGRITY, ended.stderr
+    assert "`policies` is not a package of this installation" in ended.stderr
 
 
 def test_a_late_import_is_ours_although_the_working_directory_changed(foreign: Path) -> None:

@@ -1,0 +1,87 @@
+"""Opens the ledger that a command is about, and finds the investigation that it names."""
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from ledger.errors import LedgerError
+from ledger.store import InvestigationRow, LedgerStore
+from matrices import short_plan
+from reproduce.errors import UsageError
+from reproduce.running import open_store, translated
+from reproduce.state import State, nearest_state
+
+
+class Opened(NamedTuple):
+    """An open ledger."""
+
+    store: LedgerStore
+    state: State
+    shown: str
+
+
+@contextmanager
+def ledger(path: Path | None, *, state: State | None = None) -> Iterator[Opened]:
+    """The ledger at `path`, or the one of the state folder, which is made if `state` is given.
+
+    Raises:
+        UsageError: there is no ledger here.
+        ReproduceError: the ledger cannot be opened or read.
+    """
+    home = state or nearest_state(Path.cwd())
+    where = path or home.ledger
+    if state is None and not where.is_file():
+        message = "no ledger is here" if path is None else f"no ledger is at `{path}`"
+        hint = "`reproduce run FILE` makes one; `--ledger PATH` names another"
+        raise UsageError(message, hint=hint)
+    try:
+        with open_store(where) as store:
+            yield Opened(store, home, _shown(where))
+    except LedgerError as error:
+        raise translated(error) from error
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def find(store: LedgerStore, wanted: str) -> InvestigationRow:
+    """The investigation that `wanted` names.
+
+    Raises:
+        UsageError: none or several fit.
+    """
+    rows = store.investigations()
+    if not rows:
+        raise UsageError("the ledger is empty", hint="`reproduce run FILE` fills it")
+    if wanted == "latest":
+        return rows[-1]
+    found = [row for row in rows if _named(row, wanted)]
+    if len(found) > 1 and wanted.startswith("pl_"):
+        return found[-1]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        message = f"no investigation is called `{wanted}`"
+        raise UsageError(message, hint="`reproduce ledger list` shows them all")
+    names = ", ".join(f"`{row.id}`" for row in found[:5])
+    raise UsageError(f"`{wanted}` fits {len(found)} investigations", hint=f"one of {names}")
+
+
+def _named(row: InvestigationRow, wanted: str) -> bool:
+    if wanted.startswith("pl_"):
+        return short_plan(row.plan).startswith(wanted) or row.plan.startswith(wanted[3:])
+    return bool(wanted) and (row.id.startswith(wanted) or row.id.startswith(f"iv_{wanted}"))
+
+
+def current_user() -> str:
+    """The name under which approvals and notes are recorded."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

@@ -1,0 +1,59 @@
+"""What goes to stdout and what to stderr."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+
+from reproduce.errors import ReproduceError
+
+PROBLEM = "urn:reproduce:problem:"
+"""Prefix of problem types (RFC 9457), the same on the command line and in the API."""
+
+
+def emit(text: str) -> None:
+    """Writes data to stdout, ending in one line feed."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    sys.stdout.flush()
+
+
+def emit_json(document: Mapping[str, object]) -> None:
+    """Writes one JSON document to stdout."""
+    emit(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def say(text: str) -> None:
+    """Writes a remark to stderr."""
+    sys.stderr.write(text if text.endswith("\n") else text + "\n")
+    sys.stderr.flush()
+
+
+def report_error(error: ReproduceError, *, as_json: bool) -> None:
+    """Says what was found, where, and the way out; as a problem document on stdout for `--json`."""
+    if as_json:
+        kind = type(error).__name__.removesuffix("Error")
+        document = {
+            "type": PROBLEM + "".join(_dashed(kind)),
+            "title": error.message,
+            "detail": str(error),
+            "exit_code": int(error.exit_code),
+            "hint": error.hint or None,
+        }
+        emit_json(document)
+        return
+    say(_visible(str(error)))
+    if error.hint:
+        say(f"hint: {_visible(error.hint)}")
+    if os.environ.get("REPRODUCE_DEBUG"):
+        import traceback  # noqa: PLC0415 - only for our own debugging
+
+        traceback.print_exception(error)
+
+
+def _dashed(name: str) -> list[str]:
+    return [f"-{char.lower()}" if char.isupper() and i else char.lower() for i, char in enumerate(name)]
+
+
+def _visible(text: str) -> str:
+    """The text without control characters: an error quotes what strangers wrote."""
+    return "".join(char if char.isprintable() or char == "\n" else "�" for char in text)

@@ -1,0 +1,164 @@
+"""Reads an investigation back from its ledger and judges it: the same records, the same verdict."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from ledger.records import EntryKind
+from ledger.store import InvestigationRow, LedgerStore
+from matrices import Plan, PolicyRef, Setting
+from policies import Evidence, Tally, Verdict, evidence_of, tallies
+from policies.registry import complete, reduce
+from reproduce.report.model import Account
+
+JUDGED = frozenset({EntryKind.OBSERVATION, EntryKind.CONFLICT, EntryKind.UNSEALED})
+
+
+class Story(NamedTuple):
+    """What an investigation's entries say beside its observations."""
+
+    approved_by: str | None
+    approval: str | None
+    """How it was approved."""
+    sessions: int
+    places: tuple[Setting, ...]
+    conflicts: int
+    unsealed: bool
+    closed: str | None
+    """Why it takes no more trials."""
+    issued: tuple[str, ...]
+    """The verdicts that were issued here, as canonical JSON text, oldest first."""
+    recorded: int
+    late: int
+
+
+def plan_of(store: LedgerStore, investigation: str) -> Plan:
+    """The sealed plan of an investigation, its bytes checked."""
+    return Plan.from_canonical(store.plan_bytes(investigation))
+
+
+def bodies(store: LedgerStore, investigation: str) -> Iterator[dict[str, Any]]:
+    """The observations in the order of the ledger, as they were parsed."""
+    for entry in store.entries(investigation):
+        if entry.kind == EntryKind.OBSERVATION:
+            yield orjson.loads(entry.body)["body"]
+
+
+def story_of(store: LedgerStore, investigation: str) -> Story:
+    """What the entries say of approval, places, conflicts, looks and the end."""
+    story = Story(None, None, 0, (), 0, unsealed=False, closed=None, issued=(), recorded=0, late=0)
+    sessions: set[str] = set()
+    for entry in store.entries(investigation):
+        if entry.kind == EntryKind.OBSERVATION:
+            story = story._replace(recorded=story.recorded + 1)
+            continue
+        body = orjson.loads(entry.body)["body"]
+        match entry.kind:
+            case EntryKind.APPROVAL:
+                story = story._replace(approved_by=body["by"], approval=body["method"])
+            case EntryKind.INTENT:
+                sessions.add(body["session"])
+                places = tuple(Setting(**setting) for setting in body["place"])
+                story = story._replace(places=places, sessions=len(sessions))
+            case EntryKind.CONFLICT:
+                story = story._replace(conflicts=story.conflicts + 1)
+            case EntryKind.UNSEALED:
+                story = story._replace(unsealed=True)
+            case EntryKind.CLOSED:
+                story = story._replace(closed=_end(body))
+            case EntryKind.VERDICT:
+                story = story._replace(issued=(*story.issued, body["verdict"]))
+            case EntryKind.LATE_RESULT:
+                story = story._replace(late=story.late + 1)
+            case _:
+                pass
+    return story
+
+
+def _end(body: dict[str, Any]) -> str:
+    words = str(body["reason"]).replace("_", " ")
+    return f"{words}: {body['detail']}" if body["detail"] else words
+
+
+def evidence(
+    store: LedgerStore, investigation: str, plan: Plan, story: Story, symptom: str | None = None
+) -> Evidence:
+    """The evidence of an investigation for its primary symptom, or for another one by name."""
+    wanted = next((item for item in plan.symptoms if item.name == symptom), None)
+    return evidence_of(
+        plan,
+        bodies(store, investigation),
+        symptom=wanted,
+        conflicts=story.conflicts,
+        unsealed=story.unsealed,
+    )
+
+
+def judge(
+    store: LedgerStore, investigation: str, policies: tuple[PolicyRef, ...] = ()
+) -> tuple[Verdict, ...]:
+    """The verdict of the declared policy, or of the given ones, on what is recorded now."""
+    plan, story = plan_of(store, investigation), story_of(store, investigation)
+    found = evidence(store, investigation, plan, story)
+    return tuple(reduce(plan, found, policy) for policy in policies or (plan.policy,))
+
+
+def policy_for(plan: Plan, name: str) -> PolicyRef:
+    """The plan's own policy where `name` names it, else that policy with its defaults."""
+    return plan.policy if plan.policy.name == name else complete(name, {})
+
+
+def account_of(
+    store: LedgerStore,
+    investigation: str,
+    *,
+    ledger: str,
+    policy: PolicyRef | None = None,
+    others: tuple[PolicyRef, ...] = (),
+    next_commands: tuple[str, ...] = (),
+) -> Account:
+    """Everything that a report shows of an investigation, under its own policy or another."""
+    plan, story = plan_of(store, investigation), story_of(store, investigation)
+    found = evidence(store, investigation, plan, story)
+    head = store.head(investigation)
+    return Account(
+        investigation=investigation,
+        plan=plan,
+        verdict=reduce(plan, found, policy),
+        declared_policy=plan.policy,
+        entries=head.size,
+        root=head.root,
+        siblings=len(siblings(store, investigation)),
+        ledger=ledger,
+        others=tuple(reduce(plan, found, other) for other in others),
+        secondary=_secondary(store, investigation, plan, story),
+        places=story.places,
+        stop=story.closed,
+        next_commands=next_commands,
+        closed=story.closed is not None,
+    )
+
+
+def _secondary(
+    store: LedgerStore, investigation: str, plan: Plan, story: Story
+) -> tuple[tuple[str, tuple[Tally, ...]], ...]:
+    counted = []
+    for symptom in plan.symptoms:
+        if symptom.name != plan.primary:
+            found = evidence(store, investigation, plan, story, symptom.name)
+            counted.append((symptom.name, tallies(plan, found)))
+    return tuple(counted)
+
+
+def siblings(store: LedgerStore, investigation: str) -> tuple[InvestigationRow, ...]:
+    """Investigations in this ledger of the same plan or the same issue, this one included."""
+    rows = store.investigations()
+    own = next(row for row in rows if row.id == investigation)
+    return tuple(
+        row
+        for row in rows
+        if row.plan == own.plan or (own.issue is not None and row.issue == own.issue)
+    )
+
+

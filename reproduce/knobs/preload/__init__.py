@@ -1,0 +1,1 @@
+"""Files that run inside a target's interpreter, on the head of its `PYTHONPATH`."""

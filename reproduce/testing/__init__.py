@@ -1,0 +1,1 @@
+"""Contract suites that every store and every executor must keep."""

@@ -1,0 +1,236 @@
+"""Recomputes everything that an investigation claims, from its ledger alone, in numbered steps.
+
+It trusts nothing that was issued: not the root, not the readings, not the verdict. What it cannot
+show is that the trials happened; only running them again can.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import orjson
+
+from ledger.audit import verify_entries
+from ledger.errors import TamperedError
+from ledger.records import EntryKind, Observation
+from ledger.store import InvestigationRow, LedgerStore
+from matrices import Plan, schedule, trial_seed
+from policies.registry import reduce
+from reproduce import __version__
+from reproduce.judging import evidence, plan_of, story_of
+from reproduce.knobs import WorldDraft, apply_knobs
+from reproduce.matching import Matchers
+
+_EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+class Step(StrEnum):
+    """What is checked, in this order."""
+
+    ENTRIES = "entries"
+    PLAN = "plan"
+    APPROVAL = "approval"
+    TRIALS = "trials"
+    READINGS = "readings"
+    VERDICT = "verdict"
+
+
+class Check(NamedTuple):
+    """The result of one step."""
+
+    step: Step
+    holds: bool
+    detail: str
+
+
+class Verification(NamedTuple):
+    """All steps of one investigation, up to the first that makes the rest meaningless."""
+
+    investigation: str
+    root: str
+    checks: tuple[Check, ...]
+    executed_by: str
+    """The hosts whose records these are, as the records say; not checked here."""
+    recomputed_by: str
+    """What recomputed them."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every step holds."""
+        return all(check.holds for check in self.checks)
+
+
+class _FindingError(Exception):
+    """A record is not what it must be; the text names it."""
+
+
+def verify(store: LedgerStore, row: InvestigationRow) -> Verification:
+    """Checks one investigation of a ledger; never raises for what it finds wrong."""
+    checks: list[Check] = []
+    place = f"investigation `{row.id}`"
+    head = ""
+    steps: tuple[tuple[Step, Callable[[], str]], ...] = (
+        (Step.ENTRIES, lambda: _entries(store, row)),
+        (Step.PLAN, lambda: _plan(store, row)),
+        (Step.APPROVAL, lambda: _approval(store, row)),
+        (Step.TRIALS, lambda: _trials(store, row)),
+        (Step.READINGS, lambda: _readings(store, row)),
+        (Step.VERDICT, lambda: _verdict(store, row)),
+    )
+    for step, check in steps:
+        try:
+            checks.append(Check(step, holds=True, detail=check()))
+        except (_FindingError, TamperedError) as error:
+            checks.append(Check(step, holds=False, detail=str(error)))
+        except (ValueError, KeyError, TypeError) as error:
+            checks.append(Check(step, holds=False, detail=f"{place} cannot be read: {error}"))
+        if not checks[-1].holds:
+            # Later steps read what this one found wrong.
+            break
+    if checks[0].holds:
+        head = store.head(row.id).root
+    return Verification(
+        investigation=row.id,
+        root=head,
+        checks=tuple(checks),
+        executed_by=_executed_by(store, row) if checks[0].holds else "unknown",
+        recomputed_by=f"reproduce {__version__}",
+    )
+
+
+def _entries(store: LedgerStore, row: InvestigationRow) -> str:
+    """(1) Bytes, numbers, keys, leaves and the root of the tree."""
+    found = verify_entries(row.id, store.entries(row.id), store.head(row.id), plan=row.plan)
+    parts = [f"{found.size} entries, root {found.root}"]
+    if found.conflicts:
+        parts.append(f"{found.conflicts} conflicts on record")
+    if found.clock_went_back:
+        parts.append(f"the clock went back {found.clock_went_back} times")
+    return ", ".join(parts)
+
+
+def _plan(store: LedgerStore, row: InvestigationRow) -> str:
+    """(2) The plan is what its digest names."""
+    plan = plan_of(store, row.id)
+    if plan.digest() != row.plan:
+        raise _FindingError(f"the plan's digest is {plan.digest()}, listed as {row.plan}")
+    return f"{plan.short_name()}, sha256 {row.plan}"
+
+
+def _approval(store: LedgerStore, row: InvestigationRow) -> str:
+    """(3) An approval of this plan stands before the first intent."""
+    for entry in store.entries(row.id):
+        if entry.kind == EntryKind.APPROVAL:
+            body = _body(entry.body)
+            if body["plan"] != row.plan:
+                raise _FindingError(f"entry {entry.seq} approves another plan: {body['plan']}")
+            return f"by {body['by']}, {body['method']}"
+        if entry.kind in {EntryKind.INTENT, EntryKind.OBSERVATION}:
+            raise _FindingError(f"entry {entry.seq} stands before any approval")
+    return "not approved, and nothing ran"
+
+
+def _trials(store: LedgerStore, row: InvestigationRow) -> str:
+    """(4) Every record is of a planned trial, intended before it, with the schedule's seed; once."""
+    plan = plan_of(store, row.id)
+    planned = schedule(plan)
+    fixed = _fixed_seeds(plan)
+    seen = bytearray(len(planned))
+    intended: list[tuple[int, int]] = []
+    for entry in store.entries(row.id):
+        if entry.kind == EntryKind.INTENT:
+            body = _body(entry.body)
+            intended.append((body["first_block"], body["end_block"]))
+        if entry.kind != EntryKind.OBSERVATION:
+            continue
+        body = _body(entry.body)
+        Observation.model_validate_json(orjson.dumps(body))
+        number = body["trial"]
+        if number >= len(planned):
+            raise _FindingError(f"entry {entry.seq} records trial {number}, which is not planned")
+        trial = planned.trial(number)
+        seed = fixed[trial.condition]
+        expected = trial_seed(plan.seed, number) if seed is None else seed
+        given = (body["block"], body["condition"], body["seed"])
+        if given != (trial.block, trial.condition, expected):
+            raise _FindingError(f"entry {entry.seq} records trial {number} as another one")
+        if not any(first <= trial.block < end for first, end in intended):
+            raise _FindingError(f"entry {entry.seq} records trial {number} before its intent")
+        if seen[number]:
+            raise _FindingError(f"entry {entry.seq} records trial {number} once more")
+        seen[number] = 1
+    missing = len(planned) - sum(seen)
+    return f"{sum(seen)} of {len(planned)} planned trials recorded once, {missing} missing"
+
+
+def _fixed_seeds(plan: Plan) -> list[int | None]:
+    seeds = []
+    for condition in plan.conditions:
+        draft = WorldDraft(argv=list(condition.cmd), env={})
+        apply_knobs(condition.knobs, draft)
+        seeds.append(draft.seed)
+    return seeds
+
+
+def _readings(store: LedgerStore, row: InvestigationRow) -> str:
+    """(5) The matchers find the same in the stored output as was recorded."""
+    matchers = Matchers(plan_of(store, row.id).symptoms)
+    checked = 0
+    for entry in store.entries(row.id):
+        if entry.kind != EntryKind.OBSERVATION:
+            continue
+        body = _body(entry.body)
+        found = [
+            finding.model_dump()
+            for finding in matchers.find(
+                stdout=_bytes(store, entry.seq, body["stdout"]["sha256"]),
+                stderr=_bytes(store, entry.seq, body["stderr"]["sha256"]),
+                files=dict(_files(store, entry.seq, body)),
+            )
+        ]
+        if found != body["findings"]:
+            raise _FindingError(f"entry {entry.seq}: the stored output shows other findings")
+        checked += 1
+    return f"{checked} records match their stored output"
+
+
+def _bytes(store: LedgerStore, seq: int, sha256: str) -> bytes:
+    if sha256 == _EMPTY:
+        return b""
+    data = store.blob(sha256)
+    if data is None:
+        raise _FindingError(f"entry {seq} names output {sha256}, which is not stored")
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise _FindingError(f"entry {seq}: the stored output is not what {sha256} names")
+    return data
+
+
+def _files(
+    store: LedgerStore, seq: int, body: Mapping[str, Any]
+) -> Iterator[tuple[str, bytes | None]]:
+    for file in body["files"]:
+        sha256 = file["sha256"]
+        yield file["path"], None if sha256 is None else _bytes(store, seq, sha256)
+
+
+def _verdict(store: LedgerStore, row: InvestigationRow) -> str:
+    """(6) The policy gives the verdict that was issued, from the same records."""
+    plan, story = plan_of(store, row.id), story_of(store, row.id)
+    if not story.issued:
+        return "none was issued yet"
+    again = reduce(plan, evidence(store, row.id, plan, story)).canonical().decode()
+    if story.issued[-1] != again:
+        raise _FindingError("the recomputed verdict is not the one that was issued")
+    status = orjson.loads(again)["status"]
+    return f"{status} under {plan.policy.name}, recomputed"
+
+
+def _body(entry: bytes) -> dict[str, Any]:
+    body: dict[str, Any] = orjson.loads(entry)["body"]
+    return body
+
+
+def _executed_by(store: LedgerStore, row: InvestigationRow) -> str:
+    hosts = [item.value for item in story_of(store, row.id).places if item.name == "host"]
+    return ", ".join(dict.fromkeys(hosts)) or "nobody yet"
