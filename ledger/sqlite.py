@@ -204,10 +204,11 @@ class SqliteStore:
             for row in _projected(connection, state, reader):
                 if next(stored, None) != row:
                     raise _projection_broken(investigation, row.seq)
+            audited = reader.finish()
             extra = next(stored, None)
             if extra is not None:
                 raise _projection_broken(investigation, extra.seq)
-            return reader.finish()
+            return audited
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

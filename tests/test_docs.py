@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from ledger.audit import Rule
 from ledger.records import Ending, EntryKind
 from matrices import Symptom
 from policies import registry
 from policies.model import Reason, Status, VerdictReason
+from reproduce.cli.app import app
 from reproduce.errors import ExitCode
 from reproduce.knobs import KNOBS
 
@@ -109,3 +111,17 @@ def test_every_ending_of_an_attempt_is_named(ending: Ending) -> None:
 @pytest.mark.parametrize("rule", Rule)
 def test_every_rule_of_an_audit_is_explained(rule: Rule) -> None:
     assert rule.value in first_cells(page("ledger-format.md"))
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    known = set(typer.main.get_command(app).commands)
+
+    named = {
+        name
+        for path in PAGES
+        for name in re.findall(
+            r"(?:`|^\$ |/bin/)reproduce ([a-z]+)", path.read_text("utf-8"), re.MULTILINE
+        )
+    }
+    assert named <= known
+    assert "verify" in named

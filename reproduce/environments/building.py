@@ -160,14 +160,14 @@ def _install(
     """Makes the virtual environment, fills it, and says what is in it."""
     log = folder / "install.log"
     venv = folder / "venv"
-    command = (str(interpreter.path), "-I", "-m", "venv", str(venv))
-    run_step(command, what="virtual environment", here=folder, variables=variables, log=log)
+    make = (str(interpreter.path), "-I", "-m", "venv", str(venv))
+    run_step(make, what="virtual environment", here=folder, variables=variables, log=log)
     pip = (str(venv / "bin" / "python"), "-I", "-m", "pip", "--disable-pip-version-check")
     if installs_something(environment):
         text = folder / "requirements.txt"
         text.write_text(environment.requirements or "", encoding="utf-8")
-        command = (*pip, "--no-input", "install", "--requirement", str(text))
-        run_step(command, what="installation", here=here, variables=variables, log=log)
+        fill = (*pip, "--no-input", "install", "--requirement", str(text))
+        run_step(fill, what="installation", here=here, variables=variables, log=log)
     ended = subprocess.run(  # noqa: S603 - the interpreter made above
         [*pip, "freeze", "--all"],
         cwd=folder,

@@ -36,6 +36,7 @@ def find_python(search_path: str) -> Interpreter:
     hint = "install Python 3, or inherit a `PATH` that has it"
     if found is None:
         raise InfrastructureError("no `python3` on the plan's `PATH`", hint=hint)
+    said = b""
     try:
         ended = subprocess.run(  # noqa: S603 - the interpreter that the plan's PATH names
             [found, "-I", "-S", "-c", _ASK],
@@ -46,10 +47,11 @@ def find_python(search_path: str) -> Interpreter:
             check=False,
             timeout=60,
         )
+        said = ended.stderr
         path, implementation, version, platform = json.loads(ended.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InfrastructureError(f"`{found}` does not start: {error}", hint=hint) from error
     except ValueError as error:
-        message = f"`{found}` does not start: {last_lines(ended.stderr)}"
+        message = f"`{found}` does not start: {last_lines(said)}"
         raise InfrastructureError(message, hint=hint) from error
     return Interpreter(Path(path), f"{implementation} {version}", platform)

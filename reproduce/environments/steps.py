@@ -31,21 +31,27 @@ def run_step(
         InfrastructureError: it is not there, ends with another code than 0, or does not end.
     """
     shown = f"{what} `{' '.join(command)}`"
-    program = shutil.which(command[0], path=variables["PATH"])
+    # A path is relative to where the step runs, a name is looked up.
+    name = command[0]
+    program = name if "/" in name else shutil.which(name, path=variables["PATH"])
     if program is None:
-        message = f"{shown}: `{command[0]}` is not on the plan's `PATH`"
+        message = f"{shown}: `{name}` is not on the plan's `PATH`"
         raise InfrastructureError(message, hint="install it, or inherit a `PATH` that has it")
     with log.open("wb") as output:
         # The log is a file, since a pipe would be held open by what the command leaves behind.
-        started = subprocess.Popen(  # noqa: S603 - approved with the plan
-            [program, *command[1:]],
-            cwd=here,
-            env=dict(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        try:
+            started = subprocess.Popen(  # noqa: S603 - approved with the plan
+                [program, *command[1:]],
+                cwd=here,
+                env=dict(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            message = f"{shown} cannot be started: {error.strerror}"
+            raise InfrastructureError(message, hint="mend the command") from error
         code = _ended(started, shown)
     if code != 0:
         with log.open("rb") as output:

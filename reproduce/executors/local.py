@@ -55,6 +55,9 @@ _OWN = {
 }
 
 _START_S = 30.0
+_FLUSH_S = 0.005
+"""Orders that a pipe did not take are offered again after so long."""
+
 _END_S = 10.0
 """A process that was killed and lives on for so long waits for a device."""
 
@@ -271,6 +274,8 @@ class LocalExecutor:
                 del self._by_fd[fd]
 
     def _turn(self, timeout_s: float) -> None:
+        if any(slot.outbox for slot in self._slots):
+            timeout_s = min(timeout_s, _FLUSH_S)
         for fd, _ in self._epoll.poll(timeout_s):
             slot = self._by_fd[fd]
             data = os.read(fd, _READ_BYTES)

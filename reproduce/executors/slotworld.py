@@ -21,6 +21,9 @@ else:
 MAX_FILES = 1000
 """Files listed of an output folder: a flood of files must not become a flood of records."""
 
+OVERFLOW_ID = 65534
+"""How a user namespace shows every owner that it does not know."""
+
 DEFAULT_PATH = "/bin:/usr/bin"
 """Where the C library looks when there is no `PATH`."""
 
@@ -214,6 +217,8 @@ def all_ours(tree: str) -> bool:
     A user namespace knows no other owner, and an overlay there refuses to change their files.
     """
     own = os.geteuid(), os.getegid()
+    if OVERFLOW_ID in own:
+        return False
     for folder, names, files in os.walk(tree):
         for name in (".", *names, *files):
             facts = os.lstat(os.path.join(folder, name))

@@ -1,6 +1,5 @@
 """Streams as they are stored, and as patterns see them."""
 
-import codecs
 import re
 from typing import NamedTuple
 
@@ -12,7 +11,8 @@ _MARKER_END = b" bytes not stored ...]\n"
 _SEAM = b"\0"
 """Stands for what was dropped: no line starts or ends here, whatever stood in the gap."""
 
-_LATIN_1 = "reproduce.latin-1"
+_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+"""From what `surrogateescape` makes of a byte that is not UTF-8 to its Latin-1 character."""
 
 
 class Stretch(NamedTuple):
@@ -58,13 +58,8 @@ def stretches(stored: bytes) -> tuple[Stretch, ...]:
 def _as_utf8(stored: bytes) -> bytes:
     if stored.isascii():
         return stored
-    return stored.decode("utf-8", _LATIN_1).encode("utf-8")
-
-
-def _read_as_latin_1(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return error.object[error.start : error.end].decode("latin-1"), error.end
-
-
-codecs.register_error(_LATIN_1, _read_as_latin_1)
+    try:
+        stored.decode("utf-8")
+    except UnicodeDecodeError:
+        return stored.decode("utf-8", "surrogateescape").translate(_LATIN_1).encode("utf-8")
+    return stored

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -24,7 +24,16 @@ from reproduce.planning.messages import explain
 MAX_FILE_BYTES = 1024 * 1024
 """Larger than any investigation a person writes; keeps a wrong path from filling memory."""
 
+FACTORS = "factor.*"
+"""Stands for all factors of `[matrix]`; holds a character that no name may hold."""
+
+SYMPTOMS = "symptom.*"
+"""Stands for all tables `[symptom.NAME]`."""
+
 _SECOND_US = 1_000_000
+
+_MOST_SECONDS = 10**7
+"""A time of four months: longer than anybody waits, and far below what microseconds can hold."""
 
 
 class _Table(BaseModel):
@@ -35,8 +44,13 @@ def _microseconds(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         message = "a number of seconds is expected"
         raise ValueError(message)  # noqa: TRY004 - pydantic turns ValueError into a place
-    scaled = Decimal(value) * _SECOND_US
-    if not scaled.is_finite() or scaled != scaled.to_integral_value():
+    seconds = Decimal(value)
+    # Compared before it is scaled: `1e999999` would overflow.
+    if not seconds.is_finite() or not 0 <= seconds <= _MOST_SECONDS:
+        message = f"a number of seconds from 0 to {_MOST_SECONDS} is expected"
+        raise ValueError(message)
+    scaled = seconds * _SECOND_US
+    if scaled != scaled.to_integral_value():
         message = "a number of seconds has at most six decimals"
         raise ValueError(message)
     return int(scaled)
@@ -45,8 +59,7 @@ def _microseconds(value: object) -> int:
 Seconds: TypeAlias = Annotated[
     int,
     BeforeValidator(_microseconds),
-    Field(ge=0, le=10**13),
-    WithJsonSchema({"type": "number", "minimum": 0}),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": _MOST_SECONDS}),
 ]
 """Written in seconds, kept in microseconds."""
 
@@ -133,7 +146,7 @@ class DurationTable(_SymptomTable):
 
     kind: Literal["duration"]
     longer_than_s: Seconds
-    exit: tuple[ExitCode, ...] = (0,)
+    exit: tuple[ExitCode, ...] = Field(default=(0,), min_length=1)
 
 
 SymptomTable: TypeAlias = Annotated[
@@ -149,17 +162,17 @@ Partial: TypeAlias = dict[Name, str | tuple[str, ...]]
 class MatrixTable(_Table):
     """Factors with their levels, and corrections to their product."""
 
-    factors: dict[Name, Levels] = Field(min_length=1)
+    factors: dict[Name, Levels] = Field(min_length=1, alias="factor.*")
     include: tuple[Partial, ...] = ()
     exclude: tuple[Partial, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
     def _gather_factors(cls, value: object) -> object:
-        if not isinstance(value, dict) or "factors" in value:
+        if not isinstance(value, dict):
             return value
         rules = {key: value[key] for key in ("include", "exclude") if key in value}
-        return {"factors": {k: v for k, v in value.items() if k not in rules}, **rules}
+        return {FACTORS: {k: v for k, v in value.items() if k not in rules}, **rules}
 
 
 class ArmsTable(_Table):
@@ -195,7 +208,7 @@ class InvestigationFile(_Table):
     issue: str | None = Field(default=None, max_length=500)
     run: RunTable
     symptom: SymptomTable | None = None
-    symptoms: dict[Name, SymptomTable] = {}
+    symptoms: dict[Name, SymptomTable] = Field(default={}, alias="symptom.*")
     matrix: MatrixTable
     arms: ArmsTable
     budget: BudgetTable = BudgetTable()
@@ -212,7 +225,7 @@ class InvestigationFile(_Table):
             return value
         if not all(isinstance(item, dict) for item in table.values()):
             return value
-        return {**{k: v for k, v in value.items() if k != "symptom"}, "symptoms": table}
+        return {**{k: v for k, v in value.items() if k != "symptom"}, SYMPTOMS: table}
 
 
 def read_file(path: Path) -> InvestigationFile:
@@ -228,9 +241,10 @@ def read_file(path: Path) -> InvestigationFile:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
         hint = "`reproduce init` writes one to start from"
-        raise UsageError(str(error.strerror), place=str(path), hint=hint) from error
+        raise UsageError(str(error.strerror).lower(), place=str(path), hint=hint) from error
     except UnicodeDecodeError as error:
-        raise UsageError("the file is not UTF-8 text", place=str(path)) from error
+        hint = "save it as UTF-8"
+        raise UsageError("the file is not UTF-8 text", place=str(path), hint=hint) from error
     return parse(text, place=path.name, as_json=path.suffix == ".json")
 
 
@@ -238,15 +252,28 @@ def parse(text: str, *, place: str, as_json: bool = False) -> InvestigationFile:
     """The investigation that `text` declares; `place` names it in errors."""
     try:
         if as_json:
-            value = json.loads(text, parse_float=Decimal, object_pairs_hook=_unique)
+            value = json.loads(
+                text, parse_float=Decimal, parse_constant=_no_number, object_pairs_hook=_unique
+            )
         else:
             value = tomllib.loads(text, parse_float=Decimal)
-    except (tomllib.TOMLDecodeError, ValueError) as error:
-        raise UsageError(str(error), place=place, hint="mend the syntax") from error
+    except ValueError as error:
+        message = str(error)
+        language = "JSON" if as_json else "TOML"
+        hint = f"the file is not {language}: mend it at that place"
+        raise UsageError(message[:1].lower() + message[1:], place=place, hint=hint) from error
+    except (RecursionError, InvalidOperation) as error:
+        message = "the file nests tables or writes a number beyond all measure"
+        raise UsageError(message, place=place, hint="is this the investigation file?") from error
     try:
         return InvestigationFile.model_validate(_tuples(value))
     except ValidationError as error:
         raise explain(error, InvestigationFile, place=place) from error
+
+
+def _no_number(text: str) -> None:
+    message = f"`{text}` is not a number"
+    raise ValueError(message)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

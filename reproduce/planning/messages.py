@@ -1,13 +1,17 @@
 """Turns what a schema found wrong into one message that names the place, the rule and the way out."""
 
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from reproduce.errors import UsageError
+
+_SCHEMA = "see `reproduce schema` for every key"
 
 _RULES = {
     "missing": "a required key is missing",
@@ -21,6 +25,21 @@ _RULES = {
     "union_tag_not_found": "the key `kind` is missing",
 }
 
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least", "raise"),
+    "greater_than": ("gt", "above", "raise"),
+    "less_than_equal": ("le", "at most", "lower"),
+    "less_than": ("lt", "below", "lower"),
+}
+"""Rules for numbers: where pydantic keeps the bound, the rule in words, and the way out."""
+
+_EMPTY = ("too_short", "string_too_short")
+
+_NAME_RULE = "a name has up to 64 characters of `a-z`, `0-9`, `_` and `-`"
+
+_UNION = ("str", "GitSource")
+"""What pydantic calls the members of our unions in places."""
+
 
 def nearest(name: str, known: Sequence[str]) -> str:
     """A hint that names the closest known name, or all of them."""
@@ -33,8 +52,9 @@ def nearest(name: str, known: Sequence[str]) -> str:
 def explain(error: ValidationError, schema: type[BaseModel], *, place: str) -> UsageError:
     """The first thing that is wrong, as a person can mend it."""
     details = error.errors(include_url=False)
-    # A misspelt key also leaves the right one missing; the misspelling is what to mend.
-    first = min(details, key=lambda item: item["type"] != "extra_forbidden")
+    # A misspelt key also leaves the right one missing; the misspelling is what to mend. Of the
+    # members of a union the one that fits deepest is the one that was meant.
+    first = min(details, key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"])))
     where = ".".join(_steps(first["loc"]))
     message, hint = _words(first, schema)
     return UsageError(message, place=f"{place}: {where}" if where else place, hint=hint)
@@ -42,56 +62,101 @@ def explain(error: ValidationError, schema: type[BaseModel], *, place: str) -> U
 
 def _steps(location: tuple[int | str, ...]) -> list[str]:
     """The keys as they stand in the file: without union tags and our own grouping."""
-    tags = {"exit-code", "output", "timeout", "junit", "duration", "factors", "str", "GitSource"}
-    steps = [str(step) for step in location]
-    shown = [step for step in steps if step not in tags and not step.startswith("tuple[")]
-    return ["symptom" if step == "symptoms" else step for step in shown if step != "[key]"]
+    steps = list(location)
+    if steps[:1] == ["symptom"]:
+        del steps[1:2]
+    elif steps[:1] == ["symptom.*"]:
+        steps[0] = "symptom"
+        del steps[2:3]
+    elif steps[:2] == ["matrix", "factor.*"]:
+        del steps[1]
+    shown: list[str] = []
+    for step in steps:
+        if isinstance(step, int) and shown:
+            shown[-1] += f"[{step}]"
+        elif step != "[key]" and step not in _UNION and not str(step).startswith("tuple["):
+            shown.append(str(step))
+    return shown
 
 
 def _words(detail: ErrorDetails, schema: type[BaseModel]) -> tuple[str, str]:
-    kind, found = detail["type"], detail.get("input")
-    context: dict[str, Any] = detail.get("ctx", {})
+    """What is wrong, and the way out."""
+    kind, location = detail["type"], detail["loc"]
+    found, context = detail.get("input"), detail.get("ctx", {})
     if kind == "extra_forbidden":
-        key = str(detail["loc"][-1])
-        return f"unknown key `{key}`", nearest(key, _known_keys(schema, detail["loc"][:-1]))
+        key = str(location[-1])
+        return f"unknown key `{key}`", nearest(key, _known_keys(schema, location[:-1]))
     if kind in {"literal_error", "enum", "union_tag_invalid"}:
-        expected = context.get("expected") or context.get("expected_tags", "")
-        tag = context.get("tag", found)
-        return f"`{tag}` is not one of {expected}", "write one of the names above"
-    if kind == "missing" and detail["loc"][-1:] == ("symptom",):
-        return "a required key is missing", "say what the bug looks like in `[symptom]`"
+        return _choice(found, context)
     if kind in _RULES:
-        shown = "" if kind in {"missing", "union_tag_not_found"} else f", found {found!r}"
-        return _RULES[kind] + shown, "see `reproduce schema` for every key"
+        # What is missing was not found anywhere; the table around it is not news.
+        shown = "" if kind in {"missing", "union_tag_not_found"} else f", found {_shown(found)}"
+        return _RULES[kind] + shown, _SCHEMA
+    if kind in _BOUNDS:
+        name, rule, remedy = _BOUNDS[kind]
+        message = f"a number of {rule} {context[name]} is expected, found {_shown(found)}"
+        return message, f"{remedy} `{_last_key(location)}`"
+    if location[-1:] == ("[key]",):
+        return f"`{location[-2]}` is not a name", _NAME_RULE
+    if kind in _EMPTY:
+        return "something is expected, and nothing stands there", f"fill `{_last_key(location)}`"
     message = detail["msg"].removeprefix("Value error, ")
-    return f"{message[:1].lower()}{message[1:]}, found {_short(found)}", "mend the value"
+    hint = f"change `{_last_key(location)}`" if location else _SCHEMA
+    return f"{message[:1].lower()}{message[1:]}, found {_shown(found)}", hint
 
 
-def _short(value: object) -> str:
-    text = repr(value)
+def _choice(found: object, context: Mapping[str, Any]) -> tuple[str, str]:
+    expected = str(context.get("expected") or context.get("expected_tags", ""))
+    known = re.findall(r"'([^']*)'", expected)
+    tag = str(context.get("tag", found))
+    return f"`{tag}` is not one of {expected}", nearest(
+        tag, known
+    ) if known else f"write {expected}"
+
+
+def _last_key(location: tuple[int | str, ...]) -> str:
+    return next((step for step in reversed(_steps(location)) if step), "it")
+
+
+def _shown(value: object) -> str:
+    """A value about as the file spells it, cut short."""
+    match value:
+        case bool():
+            text = str(value).lower()
+        case Decimal():
+            text = str(value)
+        case tuple():
+            text = repr(list(value))
+        case _:
+            text = repr(value)
     limit = 80
     return text if len(text) <= limit else text[:limit] + "..."
 
 
 def _known_keys(schema: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     """The keys of the table at `location`, found by walking the schema."""
-    model: Any = schema
+    models: list[type[BaseModel]] = [schema]
     for step in location:
-        field = getattr(model, "model_fields", {}).get(step)
-        candidates = _models(field.annotation) if field is not None else []
-        if isinstance(model, list):
-            candidates = [
-                item
-                for item in model
-                if step in (getattr(item.model_fields.get("kind"), "annotation", None),)
-                or str(step) in str(item.model_fields.get("kind"))
-            ]
-        if candidates:
-            model = candidates if len(candidates) > 1 else candidates[0]
-    if isinstance(model, list):
-        return sorted({name for item in model for name in item.model_fields})
-    names = list(getattr(model, "model_fields", {}))
-    return [name for name in names if name != "symptoms"]
+        tagged = [item for item in models if step in _kinds(item)]
+        fields = [field for item in models for field in _fields(item, step)]
+        models = tagged or [found for field in fields for found in _models(field)] or models
+    return list(dict.fromkeys(name for item in models for name in _written(item)))
+
+
+def _written(model: type[BaseModel]) -> list[str]:
+    """The keys of a table that a file may write; an alias stands for keys under their own names."""
+    return [name for name, field in model.model_fields.items() if field.alias is None]
+
+
+def _fields(model: type[BaseModel], step: int | str) -> list[object]:
+    fields = model.model_fields.items()
+    return [field.annotation for name, field in fields if step in {name, field.alias}]
+
+
+def _kinds(model: type[BaseModel]) -> tuple[object, ...]:
+    """The values of `kind` that choose this table among the tables of a union."""
+    field = model.model_fields.get("kind")
+    return () if field is None else tuple(getattr(field.annotation, "__args__", ()))
 
 
 def _models(annotation: object) -> list[type[BaseModel]]:

@@ -445,7 +445,9 @@ class StoreContract:
             assert rows == list(range(max(start, 1), 2501))
         check_chain(opened)
 
-    def test_one_at_a_time_and_all_at_once_give_the_same_entries(self, opened: LedgerStore) -> None:
+    def test_one_at_a_time_and_all_at_once_give_the_same_entries(
+        self, opened: LedgerStore
+    ) -> None:
         opened.open_investigation(OTHER, sample_plan(), recorded_us=NOW_US)
         for trial in range(40):
             opened.append(INVESTIGATION, [observation(trial)], recorded_us=NOW_US)

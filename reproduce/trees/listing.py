@@ -151,7 +151,7 @@ def _node(full: Path, path: bytes, *, place: str) -> Node | None:
     except OSError as error:
         raise unreadable(path, error, place=place) from error
     if stat.S_ISLNK(status.st_mode):
-        return Node(path, LINK, 0)
+        return Node(path, LINK, status.st_size)
     if not stat.S_ISREG(status.st_mode):
         return None
     mode = PROGRAM if status.st_mode & stat.S_IXUSR else FILE

@@ -4,9 +4,9 @@ import pytest
 import rfc8785
 from hypothesis import given, strategies as st
 
-from ledger.canonical import decode, encode
+from ledger.canonical import MAX_DEPTH, decode, encode
 from ledger.records import Ending
-from matrices import CanonicalError, canonical_bytes
+from matrices import CanonicalError
 
 INTEGERS = st.integers(-(2**53) + 1, 2**53 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -114,16 +114,26 @@ def test_a_closed_set_is_written_as_its_text() -> None:
     assert encode({"ending": Ending.EXITED}) == b'{"ending":"exited"}'
 
 
-def test_deep_nesting_is_written_or_refused_the_same_both_ways() -> None:
-    deep: object = 1
-    for _ in range(300):
-        deep = [deep]
-    assert encode(deep) == canonical_bytes(deep)  # type: ignore[arg-type] # it is Json
+def nested(levels: int, inner: object) -> object:
+    for _ in range(levels):
+        inner = [inner]
+    return inner
 
-    for _ in range(100_000):
-        deep = [deep]
+
+@pytest.mark.parametrize("inner", [1, Ending.EXITED], ids=["fast", "slow"])
+def test_how_deep_a_value_may_be_does_not_depend_on_the_way_it_is_written(inner: object) -> None:
+    deepest = nested(MAX_DEPTH - 1, inner)
+
+    assert decode(encode({"a": deepest})) == {"a": deepest}
+    for levels in (MAX_DEPTH, 200, 300, 2000, 100_000):
+        with pytest.raises(CanonicalError):
+            encode({"a": nested(levels, inner)})
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH, 300, 1500])
+def test_what_is_too_deep_to_write_is_too_deep_to_read(levels: int) -> None:
     with pytest.raises(CanonicalError):
-        encode(deep)
+        decode(b'{"a":' + b"[" * levels + b"]" * levels + b"}")
 
 
 def test_a_refusal_names_the_place() -> None:
