@@ -138,7 +138,9 @@ def once(command: str, trials: int, parallel: int) -> None:
     print(json.dumps(figures))
 
 
-def compare(title: str, command: str, trials: int, target: float, rounds: int) -> dict[str, object]:
+def compare(
+    title: str, command: str, trials: int, target: float, rounds: int
+) -> dict[str, object]:
     """Runs both tools in alternating order and prints the median ratio."""
     parallel = os.cpu_count() or 1
     steady, whole, theirs, driver = [], [], [], []

@@ -11,7 +11,6 @@ from matrices.factors import Assignment, Choice, Name, Setting
 from matrices.record import Digest, Natural, Record, domain_digest
 from matrices.symptoms import Symptom
 
-
 PLAN_DOMAIN = "reproduce-plan-v1"
 ID_DIGITS = 12
 """Hex digits shown of a digest: 48 bits, so that two plans of one project do not share a name."""

@@ -112,9 +112,7 @@ def facts_of(body: Body, symptom: str, *, timed: bool = True) -> Facts:
     )
 
 
-def _columns(
-    rows: Int64, workers: tuple[str, ...], *, conflicts: int, unsealed: bool
-) -> Evidence:
+def _columns(rows: Int64, workers: tuple[str, ...], *, conflicts: int, unsealed: bool) -> Evidence:
     length = int(rows[:, 0].max()) + 1 if len(rows) else 0
     table = np.full((length, _WIDTH), NOTHING, dtype=np.int64)
     table[:, 2] = MISSING

@@ -160,5 +160,3 @@ def siblings(store: LedgerStore, investigation: str) -> tuple[InvestigationRow, 
         for row in rows
         if row.plan == own.plan or (own.issue is not None and row.issue == own.issue)
     )
-
-

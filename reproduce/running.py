@@ -157,7 +157,7 @@ def build_environments(
         built.append(
             build(
                 environment,
-                state=state.root,
+                store=state.environments,
                 search_path=search,
                 tree=tree,
                 tree_digest=plan.source.tree,

@@ -220,9 +220,13 @@ def _verdict(store: LedgerStore, row: InvestigationRow) -> str:
     if not story.issued:
         return "none was issued yet"
     again = reduce(plan, evidence(store, row.id, plan, story)).canonical().decode()
+    issued, recomputed = orjson.loads(story.issued[-1]), orjson.loads(again)
     if story.issued[-1] != again:
-        raise _FindingError("the recomputed verdict is not the one that was issued")
-    status = orjson.loads(again)["status"]
+        fields = [name for name in recomputed if issued.get(name) != recomputed[name]]
+        raise _FindingError(
+            f"the recomputed verdict differs from the issued one in {', '.join(fields)}"
+        )
+    status = recomputed["status"]
     return f"{status} under {plan.policy.name}, recomputed"
 
 

@@ -14,7 +14,7 @@ from ledger.errors import LedgerError
 from matrices import Plan
 from policies import PolicyError, Status
 from reproduce.cli.opening import Opened, current_user, find, ledger
-from reproduce.cli.output import emit, say
+from reproduce.cli.output import emit, emit_json, say
 from reproduce.cli.progress import Progress
 from reproduce.errors import ExitCode, NotApprovedError, UsageError
 from reproduce.judging import account_of, plan_of, story_of
@@ -56,9 +56,11 @@ def look(*, plain: bool, error: bool = False) -> Look:
     return look_of(stream, os.environ, plain=plain)
 
 
-def init_file(path: Path, kind: str) -> None:
+def init_file(path: Path, kind: str, *, as_json: bool) -> None:
     """Writes an investigation file to start from."""
     write_starter(path, kind)
+    if as_json:
+        emit_json({"schema": "reproduce.init/1", "file": str(path), "kind": kind})
     say(f"wrote {path}")
     say(f"next: edit it, then `reproduce check {path}`")
 
@@ -74,7 +76,9 @@ def declared(path: Path) -> tuple[Declared, PlanAccount]:
     try:
         shown = prospect(plan)
     except PolicyError as error:
-        raise UsageError(str(error), place=f"{path.name}: {error.place}", hint=error.hint) from error
+        raise UsageError(
+            str(error), place=f"{path.name}: {error.place}", hint=error.hint
+        ) from error
     check_host(plan, found.state)
     return found, PlanAccount(
         plan=plan, sheets=shown.sheets, notes=(*found.sealed.notes, *shown.notes)
@@ -106,7 +110,9 @@ def plan_file(path: Path, *, ledger_path: Path | None, plain: bool, as_json: boo
     emit(plan_json(account) if as_json else plan_text(account, look(plain=plain)))
 
 
-def approve_plan(name: str, *, ledger_path: Path | None, yes: bool, plain: bool) -> None:
+def approve_plan(
+    name: str, *, ledger_path: Path | None, yes: bool, plain: bool, as_json: bool
+) -> None:
     """Approves a sealed plan as the current user, after showing it."""
     with ledger(ledger_path) as opened:
         row = find(opened.store, name)
@@ -114,12 +120,16 @@ def approve_plan(name: str, *, ledger_path: Path | None, yes: bool, plain: bool)
         say(plan_text(PlanAccount(plan=plan), look(plain=plain, error=True)))
         _ask(plan, yes=yes)
         approve(opened.store, row.id, plan, by=current_user())
+        by = story_of(opened.store, row.id).approved_by
+    if as_json:
+        emit_json({"schema": "reproduce.approval/1", "plan": plan.digest(), "by": by})
     say(f"approved {plan.short_name()}")
     say(f"next: reproduce run {plan.short_name()}")
 
 
 def run_file(path: Path, manner: Manner, *, ledger_path: Path | None) -> None:
     """Seals a file and runs its plan, once it is approved."""
+    check_expectation(manner)
     found, account = declared(path)
     with ledger(ledger_path, state=found.state) as opened:
         investigation = register(opened.store, found.sealed.plan, again=manner.again)
@@ -128,6 +138,7 @@ def run_file(path: Path, manner: Manner, *, ledger_path: Path | None) -> None:
 
 def run_named(name: str, manner: Manner, *, ledger_path: Path | None) -> None:
     """Runs or resumes a plan that the ledger holds."""
+    check_expectation(manner)
     with ledger(ledger_path) as opened:
         row = find(opened.store, name)
         plan = plan_of(opened.store, row.id)
@@ -185,13 +196,22 @@ def _following(investigation: str) -> tuple[str, ...]:
     )
 
 
+def check_expectation(manner: Manner) -> None:
+    """Refuses an expected verdict that does not exist, before anything runs.
+
+    Raises:
+        UsageError: names the verdicts there are.
+    """
+    for name in manner.expect:
+        if name not in Status.__members__:
+            known = ", ".join(f"`{status}`" for status in Status)
+            hint = f"verdicts: {known}"
+            raise UsageError(f"no verdict is called `{name}`", place="--expect", hint=hint)
+
+
 def _exit_code(account: Account, manner: Manner) -> int:
     code = exit_code_of(account.verdict)
     if manner.expect:
-        unknown = [name for name in manner.expect if name not in Status.__members__]
-        if unknown:
-            known = ", ".join(Status)
-            raise UsageError(f"no verdict is called `{unknown[0]}`", place="--expect", hint=known)
         if account.verdict.status in manner.expect:
             code = ExitCode.DONE
         elif account.verdict.status is Status.UNRESOLVED:
@@ -209,7 +229,9 @@ def _ask(plan: Plan, *, yes: bool) -> None:
     name = plan.short_name()
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         message = f"the plan `{name}` is not approved, and there is no terminal to ask at"
-        raise NotApprovedError(message, hint=f"`reproduce approve {name} --yes`, or `run --approve`")
+        raise NotApprovedError(
+            message, hint=f"`reproduce approve {name} --yes`, or `run --approve`"
+        )
     say(f"Run this plan up to {plan.trial_count()} times? [y/N] ")
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         message = f"the plan `{name}` was not approved"

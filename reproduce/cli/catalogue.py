@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 @policies.command("list")
 def list_policies(as_json: Json = False) -> None:
     """Lists the published policies."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.list_policies(as_json=as_json)
 
@@ -30,7 +30,7 @@ def list_policies(as_json: Json = False) -> None:
 @policies.command("show")
 def show_policy(name: str, as_json: Json = False) -> None:
     """Shows what a policy claims, its parameters and the digest of its code."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.show_policy(name, as_json=as_json)
 
@@ -47,7 +47,7 @@ def power(
     as_json: Json = False,
 ) -> None:
     """Shows the chance of each class over a grid of true rates, by enumeration."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.show_power(name, trials, tuple(parameter or ()), plain=plain, as_json=as_json)
 
@@ -55,7 +55,7 @@ def power(
 @knobs.command("list")
 def list_knobs(as_json: Json = False) -> None:
     """Lists the knobs with an example of each."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.list_knobs(as_json=as_json, probe=False)
 
@@ -63,14 +63,14 @@ def list_knobs(as_json: Json = False) -> None:
 @knobs.command("probe")
 def probe_knobs(as_json: Json = False) -> None:
     """Says which knobs can be applied on this machine, how, or why not."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.list_knobs(as_json=as_json, probe=True)
 
 
 def doctor(as_json: Json = False) -> None:
     """Checks this machine: what runs trials here, and what is missing."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.doctor(as_json=as_json)
 
@@ -81,7 +81,7 @@ def schema(
     ] = None,
 ) -> None:
     """Prints the JSON Schema of the investigation file, for editors."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.show_schema(output)
 
@@ -90,6 +90,6 @@ def completion(
     shell: Annotated[str, typer.Argument(help="`bash`, `zsh` or `fish`.")] = "bash",
 ) -> None:
     """Prints the completion script of a shell."""
-    from reproduce.cli import catalogues  # noqa: PLC0415 - heavy
+    from reproduce.cli import catalogues
 
     catalogues.show_completion(shell)

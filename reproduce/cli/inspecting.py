@@ -18,7 +18,7 @@ def status(
     name: Id = "latest", ledger: Ledger = None, plain: Plain = False, as_json: Json = False
 ) -> None:
     """Shows how far an investigation is; outcomes stay sealed."""
-    from reproduce.cli import reading  # noqa: PLC0415 - heavy
+    from reproduce.cli import reading
 
     reading.show_status(name, ledger_path=ledger, plain=plain, as_json=as_json)
 
@@ -32,7 +32,7 @@ def verdict(
     as_json: Json = False,
 ) -> None:
     """Recomputes the verdict from the records, under the plan's policy or another one."""
-    from reproduce.cli import reading  # noqa: PLC0415 - heavy
+    from reproduce.cli import reading
 
     manner = reading.Reading(ledger_path=ledger, unseal=unseal, plain=plain, as_json=as_json)
     reading.show_verdict(name, policy, manner)
@@ -42,7 +42,9 @@ def compare(
     name: Id = "latest",
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", help="A policy to show; repeatable; default: all.", metavar="NAME"),
+        typer.Option(
+            "--policy", help="A policy to show; repeatable; default: all.", metavar="NAME"
+        ),
     ] = None,
     ledger: Ledger = None,
     unseal: Unseal = False,
@@ -50,7 +52,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Shows several policies on the same records, and which one was declared."""
-    from reproduce.cli import reading  # noqa: PLC0415 - heavy
+    from reproduce.cli import reading
 
     manner = reading.Reading(ledger_path=ledger, unseal=unseal, plain=plain, as_json=as_json)
     reading.show_comparison(name, tuple(policy or ()), manner)
@@ -65,7 +67,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Says gate by gate why the verdict is what it is, and what to do next."""
-    from reproduce.cli import reading  # noqa: PLC0415 - heavy
+    from reproduce.cli import reading
 
     manner = reading.Reading(ledger_path=ledger, unseal=unseal, plain=plain, as_json=as_json)
     reading.show_explanation(name, policy, manner)
@@ -83,7 +85,7 @@ def export(
     unseal: Unseal = False,
 ) -> None:
     """Writes the verdict (`json`, `md`, `junit`) or one row for each trial (`csv`)."""
-    from reproduce.cli import reading  # noqa: PLC0415 - heavy
+    from reproduce.cli import reading
 
     manner = reading.Reading(ledger_path=ledger, unseal=unseal)
     reading.write_export(name, form, output, manner)
@@ -97,6 +99,6 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Recomputes bytes, tree, plan, approval, trials, readings and verdict; exit 6 if one differs."""
-    from reproduce.cli import reading  # noqa: PLC0415 - heavy
+    from reproduce.cli import reading
 
     reading.verify_ledger(target, ledger_path=ledger, as_json=as_json)

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from reproduce.cli.options import File, Id, Json, Ledger, Plain, Quiet
+from reproduce.cli.output import say
 
 Approve: TypeAlias = Annotated[
     bool, typer.Option("--approve", "--yes", "-y", help="Approve the sealed plan without asking.")
@@ -72,8 +73,8 @@ def quick(
     The commands are split as a shell splits words and run without a shell; words such as
     NAME=value before the program become variables. The investigation file is kept.
     """
-    from reproduce.cli import acting  # noqa: PLC0415 - heavy
-    from reproduce.planning.quick import Quick, write_quick  # noqa: PLC0415
+    from reproduce.cli import acting
+    from reproduce.planning.quick import Quick, write_quick
 
     wanted = Quick(
         treatment=treatment,
@@ -90,7 +91,7 @@ def quick(
     )
     path = write_quick(wanted, Path.cwd(), file)
     if not quiet:
-        acting.say(f"wrote {path.name}")
+        say(f"wrote {path.name}")
     acting.run_file(
         path,
         acting.Manner(yes=yes, quiet=quiet, plain=plain, as_json=as_json),
@@ -103,36 +104,39 @@ def init(
     kind: Annotated[
         str, typer.Option("--from", help="`output`, `exit-code`, `timeout`, `junit`, `duration`.")
     ] = "output",
+    as_json: Json = False,
 ) -> None:
     """Writes an investigation file to start from, with comments."""
-    from reproduce.cli import acting  # noqa: PLC0415 - heavy
+    from reproduce.cli import acting
 
-    acting.init_file(path, kind)
+    acting.init_file(path, kind, as_json=as_json)
 
 
 def check(file: File, as_json: Json = False) -> None:
     """Says whether an investigation file can be sealed; runs nothing."""
-    from reproduce.cli import acting  # noqa: PLC0415 - heavy
+    from reproduce.cli import acting
 
     acting.check_file(file, as_json=as_json)
 
 
-def plan(
-    file: File, ledger: Ledger = None, plain: Plain = False, as_json: Json = False
-) -> None:
+def plan(file: File, ledger: Ledger = None, plain: Plain = False, as_json: Json = False) -> None:
     """Seals an investigation and shows what its budget can show; runs nothing."""
-    from reproduce.cli import acting  # noqa: PLC0415 - heavy
+    from reproduce.cli import acting
 
     acting.plan_file(file, ledger_path=ledger, plain=plain, as_json=as_json)
 
 
 def approve(
-    name: Id, ledger: Ledger = None, yes: Approve = False, plain: Plain = False
+    name: Id,
+    ledger: Ledger = None,
+    yes: Approve = False,
+    plain: Plain = False,
+    as_json: Json = False,
 ) -> None:
     """Approves a sealed plan as the current user."""
-    from reproduce.cli import acting  # noqa: PLC0415 - heavy
+    from reproduce.cli import acting
 
-    acting.approve_plan(name, ledger_path=ledger, yes=yes, plain=plain)
+    acting.approve_plan(name, ledger_path=ledger, yes=yes, plain=plain, as_json=as_json)
 
 
 def run(
@@ -149,7 +153,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Runs an approved plan, or resumes it, and prints the verdict."""
-    from reproduce.cli import acting  # noqa: PLC0415 - heavy
+    from reproduce.cli import acting
 
     manner = acting.Manner(
         yes=yes,
@@ -169,6 +173,6 @@ def run(
 
 def demo(quiet: Quiet = False, plain: Plain = False, as_json: Json = False) -> None:
     """Shows the main job on a real bug: `cmd | grep -q word` under pipefail; about 5 seconds."""
-    from reproduce.cli import acting  # noqa: PLC0415 - heavy
+    from reproduce.cli import acting
 
     acting.run_demo(acting.Manner(yes=True, quiet=quiet, plain=plain, as_json=as_json))

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 @group.command("list")
 def list_(ledger: Ledger = None, as_json: Json = False) -> None:
     """Lists the investigations."""
-    from reproduce.cli import shelves  # noqa: PLC0415 - heavy
+    from reproduce.cli import shelves
 
     shelves.list_investigations(ledger_path=ledger, as_json=as_json)
 
@@ -27,7 +27,7 @@ def show(
     name: Id = "latest", ledger: Ledger = None, unseal: Unseal = False, as_json: Json = False
 ) -> None:
     """Shows the entries of an investigation, one a line."""
-    from reproduce.cli import shelves  # noqa: PLC0415 - heavy
+    from reproduce.cli import shelves
 
     shelves.show_entries(name, ledger_path=ledger, unseal=unseal, as_json=as_json)
 
@@ -38,24 +38,25 @@ def log(
     trial: Annotated[int, typer.Argument(help="The number of a trial.")],
     ledger: Ledger = None,
     unseal: Unseal = False,
+    as_json: Json = False,
 ) -> None:
     """Prints what one trial wrote, control characters made visible."""
-    from reproduce.cli import shelves  # noqa: PLC0415 - heavy
+    from reproduce.cli import shelves
 
-    shelves.show_log(name, trial, ledger_path=ledger, unseal=unseal)
+    shelves.show_log(name, trial, ledger_path=ledger, unseal=unseal, as_json=as_json)
 
 
 @group.command()
-def rebuild(name: Id = "latest", ledger: Ledger = None) -> None:
+def rebuild(name: Id = "latest", ledger: Ledger = None, as_json: Json = False) -> None:
     """Makes the query tables anew from the verified entries."""
-    from reproduce.cli import shelves  # noqa: PLC0415 - heavy
+    from reproduce.cli import shelves
 
-    shelves.rebuild(name, ledger_path=ledger)
+    shelves.rebuild(name, ledger_path=ledger, as_json=as_json)
 
 
 @group.command()
 def audit(ledger: Ledger = None, as_json: Json = False) -> None:
     """Checks every investigation of the ledger; exit 6 names what is wrong."""
-    from reproduce.cli import shelves  # noqa: PLC0415 - heavy
+    from reproduce.cli import shelves
 
     shelves.audit(ledger_path=ledger, as_json=as_json)

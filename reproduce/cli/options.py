@@ -8,7 +8,9 @@ import typer
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Ledger: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--ledger", help="The ledger; by default the nearest `.reproduce/ledger.sqlite`."),
+    typer.Option(
+        "--ledger", help="The ledger; by default the nearest `.reproduce/ledger.sqlite`."
+    ),
 ]
 Plain: TypeAlias = Annotated[bool, typer.Option("--plain", help="ASCII only, for old terminals.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]

@@ -45,13 +45,15 @@ def report_error(error: ReproduceError, *, as_json: bool) -> None:
     if error.hint:
         say(f"hint: {_visible(error.hint)}")
     if os.environ.get("REPRODUCE_DEBUG"):
-        import traceback  # noqa: PLC0415 - only for our own debugging
+        import traceback
 
         traceback.print_exception(error)
 
 
 def _dashed(name: str) -> list[str]:
-    return [f"-{char.lower()}" if char.isupper() and i else char.lower() for i, char in enumerate(name)]
+    return [
+        f"-{char.lower()}" if char.isupper() and i else char.lower() for i, char in enumerate(name)
+    ]
 
 
 def _visible(text: str) -> str:

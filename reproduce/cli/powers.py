@@ -1,20 +1,24 @@
 """Operating characteristics of a policy: the chance of each verdict, by enumeration."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import ceil
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import RenderableType
+from rich.text import Text
 from scipy import special
 
 from matrices import PolicyRef, Role
 from policies import Status, Tally
 from policies.registry import complete
 from reproduce.errors import UsageError
+from reproduce.report.as_json import document
+from reproduce.report.look import Look, columns, draw, indent
 
-MOST_TRIALS = 400
+MOST_TRIALS = 200
 """Trials of a condition above which the enumeration takes longer than a person waits."""
 
 CORRELATION = Fraction(1, 20)
@@ -33,8 +37,18 @@ _GRID: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """True rates of treatment and control by what they stand for."""
 
+_SHORT: Mapping[Status, str] = {
+    Status.REPRODUCTION_PINNED: "pinned",
+    Status.PARTIAL: "partial",
+    Status.WEAK_SIGNAL: "weak",
+    Status.UNRESOLVED: "unresolved",
+    Status.NOT_REPRODUCED: "not reproduced",
+}
+"""In the order of `Status`."""
+
 Floats: TypeAlias = NDArray[np.float64]
 Judge: TypeAlias = Callable[[Tally, Tally], Status]
+Mass: TypeAlias = Callable[[int, float], Floats]
 Table: TypeAlias = NDArray[np.int8]
 
 
@@ -63,6 +77,10 @@ class PowerTable(NamedTuple):
     trials: int
     rows: tuple[PowerRow, ...]
 
+    def situations(self) -> tuple[str, ...]:
+        """What is true of the trials, each once."""
+        return tuple(dict.fromkeys(row.trials for row in self.rows))
+
     def false_claims(self, trials: str) -> float:
         """The largest chance of a claim where there is no effect, over the rates of the grid."""
         wrong = [row for row in self.rows if row.treatment == row.control and row.trials == trials]
@@ -84,24 +102,26 @@ def power_table(name: str, trials: int, given: Mapping[str, str]) -> PowerTable:
     policy = complete(name, given)
     unresolved = min(trials - 1, ceil(trials * UNRESOLVED_SHARE))
     whole = _verdicts(policy, trials, 0)
-    cut = _verdicts(policy, trials, unresolved)
-    some = f"{unresolved} of {trials} unresolved"
-    rows: list[PowerRow] = []
-    for world, rates in _GRID.items():
-        for treatment, control in rates:
-            for title, table, pmf in (
-                ("all resolved", whole, _independent),
-                (some, cut, _independent),
-                (f"correlated by {float(CORRELATION):g}", whole, _clustered),
-            ):
-                size = len(table) - 1
-                mass = np.outer(
-                    pmf(size, float(treatment)), pmf(size, float(control))
-                )
-                chances = np.bincount(table.ravel(), mass.ravel(), minlength=len(Status))
-                found = tuple(min(1.0, float(chance)) for chance in chances)
-                rows.append(PowerRow(world, title, treatment, control, found))
-    return PowerTable(policy, trials, tuple(rows))
+    situations = (
+        ("all resolved", whole, _independent),
+        (f"{unresolved} unresolved", _verdicts(policy, trials, unresolved), _independent),
+        (f"correlated by {float(CORRELATION):g}", whole, _clustered),
+    )
+    rows = tuple(
+        PowerRow(world, title, *rates, _chances(table, pmf, *rates))
+        for world, pairs in _GRID.items()
+        for rates in pairs
+        for title, table, pmf in situations
+    )
+    return PowerTable(policy, trials, rows)
+
+
+def _chances(table: Table, pmf: Mass, treatment: str, control: str) -> tuple[float, ...]:
+    """The table's verdicts weighed with the probabilities of its counts."""
+    size = len(table) - 1
+    mass = np.outer(pmf(size, float(treatment)), pmf(size, float(control)))
+    chances = np.bincount(table.ravel(), mass.ravel(), minlength=len(Status))
+    return tuple(min(1.0, float(chance)) for chance in chances)
 
 
 def _verdicts(policy: PolicyRef, trials: int, unresolved: int) -> Table:
@@ -120,7 +140,7 @@ def _verdicts(policy: PolicyRef, trials: int, unresolved: int) -> Table:
 def _judge(policy: PolicyRef, trials: int, unresolved: int) -> Judge:
     if policy.name == "binomial/1":
         return _binomial(policy, trials, unresolved)
-    from policies import strict_v1, strict_v2  # noqa: PLC0415 - one of several
+    from policies import strict_v1, strict_v2
 
     judge = {"strict/1": strict_v1.judge, "strict/2": strict_v2.judge}[policy.name]
     return lambda treatment, control: judge(0, treatment, control).status
@@ -128,9 +148,9 @@ def _judge(policy: PolicyRef, trials: int, unresolved: int) -> Judge:
 
 def _binomial(policy: PolicyRef, trials: int, unresolved: int) -> Judge:
     """The rules of `binomial/1`, its facts read off the frontiers between tables."""
-    from policies.binomial_v1_parameters import parsed  # noqa: PLC0415 - one of several
-    from policies.binomial_v1_rules import Facts, arm_of, classify, unread  # noqa: PLC0415
-    from policies.stats.power import first_established, last_excluded  # noqa: PLC0415
+    from policies.binomial_v1_parameters import parsed
+    from policies.binomial_v1_rules import Facts, arm_of, classify, unread
+    from policies.stats.power import first_established, last_excluded
 
     wanted = parsed(policy)
     valid, alpha, effect = trials - unresolved, wanted.alpha, wanted.min_effect
@@ -191,7 +211,49 @@ def _log_choose(trials: int, counts: Floats) -> Floats:
     return np.asarray(found - special.gammaln(trials - counts + 1), dtype=np.float64)
 
 
-def power_lines(table: PowerTable) -> Iterator[tuple[str, tuple[PowerRow, ...]]]:
-    """The rows under what their rates stand for, in order."""
+def power_json(table: PowerTable) -> str:
+    """The table as one JSON document; chances with six digits."""
+    return document(
+        {
+            "schema": "reproduce.power/1",
+            "policy": table.policy.name,
+            "parameters": {one.name: one.value for one in table.policy.parameters},
+            "trials": table.trials,
+            "false_claims": {one: f"{table.false_claims(one):.6f}" for one in table.situations()},
+            "rows": [
+                {
+                    "world": row.world,
+                    "trials": row.trials,
+                    "treatment_rate": row.treatment,
+                    "control_rate": row.control,
+                    "chances": dict(zip(Status, (f"{c:.6f}" for c in row.chances), strict=True)),
+                }
+                for row in table.rows
+            ],
+        }
+    )
+
+
+def power_text(table: PowerTable, look: Look) -> str:
+    """The table for people, with what it says of false claims first."""
+    title = f"{table.policy.name} with {table.trials} trials in each of two conditions"
+    parts: list[RenderableType] = [look.text(title, "bold")]
+    parts += [
+        indent(
+            look.text(
+                f"no effect, {one}: pinned or partial with at most {worst:.4f} at these rates"
+            )
+        )
+        for one in table.situations()
+        for worst in (table.false_claims(one),)
+    ]
     for world in _GRID:
-        yield world, tuple(row for row in table.rows if row.world == world)
+        rows = columns(look, ("treatment", "control", "trials", *_SHORT.values()))
+        for row in table.rows:
+            if row.world == world:
+                chances = (f"{chance:.4f}" for chance in row.chances)
+                cells = (row.treatment, row.control, row.trials, *chances)
+                rows.add_row(*(look.text(cell) for cell in cells))
+        parts += [Text(), look.text(f"true rates: {world}", "bold"), indent(rows)]
+    parts.append(look.text("exact, by enumeration of every table of counts"))
+    return draw(parts, look)

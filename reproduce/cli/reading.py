@@ -11,8 +11,8 @@ from ledger.records import EntryKind, Unsealed
 from ledger.store import InvestigationRow, Item
 from matrices import PolicyRef
 from policies import PolicyError
-from policies.reading_v1 import read
 from policies.evidence import facts_of
+from policies.reading_v1 import read
 from policies.registry import names
 from reproduce import clock
 from reproduce.cli.acting import look
@@ -57,16 +57,17 @@ def policy_named(opened: Opened, row: InvestigationRow, name: str | None) -> Pol
 
 
 def account(
-    opened: Opened, row: InvestigationRow, manner: Reading, policy: PolicyRef | None = None,
+    opened: Opened,
+    row: InvestigationRow,
+    manner: Reading,
+    policy: PolicyRef | None = None,
     others: tuple[PolicyRef, ...] = (),
 ) -> Account:
     """The account of an investigation; with `--unseal` the look is recorded first."""
     if manner.unseal:
         unseal(opened, row)
     try:
-        return account_of(
-            opened.store, row.id, ledger=opened.shown, policy=policy, others=others
-        )
+        return account_of(opened.store, row.id, ledger=opened.shown, policy=policy, others=others)
     except PolicyError as error:
         raise UsageError(str(error), place="--policy", hint=error.hint) from error
 
@@ -204,7 +205,9 @@ def verify_ledger(target: str, *, ledger_path: Path | None, as_json: bool) -> No
     except TamperedError as error:
         raise typer.Exit(_refused(error, as_json=as_json)) from error
     if as_json:
-        emit_json({"schema": "reproduce.verify/1", "investigations": [_document(v) for v in found]})
+        emit_json(
+            {"schema": "reproduce.verify/1", "investigations": [_document(v) for v in found]}
+        )
     else:
         for one in found:
             emit(_lines(one))
@@ -237,7 +240,8 @@ def _document(found: Verification) -> dict[str, object]:
 def _lines(found: Verification) -> str:
     lines = [found.investigation]
     lines += [
-        f"  {'✓' if check.holds else '✗'} {check.step:<10} {check.detail}" for check in found.checks
+        f"  {'✓' if check.holds else '✗'} {check.step:<10} {check.detail}"
+        for check in found.checks
     ]
     lines.append(f"  executed by {found.executed_by}, as the records say; not checked here")
     lines.append(f"  recomputed by {found.recomputed_by}")

@@ -1,15 +1,13 @@
 """What `reproduce ledger` does, once heavy libraries may be loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
-import typer
 
-from ledger.errors import TamperedError
 from ledger.records import EntryKind
-from ledger.store import InvestigationRow
+from ledger.store import InvestigationRow, StoredEntry
 from matrices import short_plan
 from reproduce.cli.opening import Opened, find, ledger
 from reproduce.cli.output import emit, emit_json, say
@@ -17,6 +15,7 @@ from reproduce.cli.reading import Reading, account, verify_ledger
 from reproduce.errors import UsageError
 from reproduce.judging import bodies
 from reproduce.report.text import one_line, printable
+from reproduce.state import nearest_state
 
 SEALED = frozenset({EntryKind.OBSERVATION, EntryKind.LATE_RESULT, EntryKind.CONFLICT})
 """Kinds that tell outcomes."""
@@ -51,15 +50,29 @@ def show_entries(name: str, *, ledger_path: Path | None, unseal: bool, as_json: 
     with ledger(ledger_path) as opened:
         row = find(opened.store, name)
         sealed = _sealed(opened, row, unseal=unseal)
-        for entry in opened.store.entries(row.id):
-            value = orjson.loads(entry.body)
-            body = value["body"]
-            if sealed and entry.kind in SEALED:
-                body = {"trial": body.get("trial"), "withheld": "outcomes are sealed"}
-            if as_json:
-                emit(orjson.dumps({**value, "body": body}).decode())
-            else:
-                emit(f"{entry.seq:>7}  {entry.kind:<12}  {entry.key:<24}  {_short(body)}")
+        shown = (_shown(entry, sealed=sealed) for entry in opened.store.entries(row.id))
+        if as_json:
+            _emit_entries(row.id, shown)
+            return
+        for value in shown:
+            line = f"{value['seq']:>7}  {value['kind']:<12}  {value['key']:<24}  "
+            emit(line + _short(value["body"]))
+
+
+def _shown(entry: StoredEntry, *, sealed: bool) -> dict[str, Any]:
+    """An entry as it may be shown."""
+    value: dict[str, Any] = orjson.loads(entry.body)
+    if sealed and entry.kind in SEALED:
+        value["body"] = {"trial": value["body"].get("trial"), "withheld": "outcomes are sealed"}
+    return value
+
+
+def _emit_entries(investigation: str, entries: Iterator[dict[str, Any]]) -> None:
+    """One document, written as it is read: a ledger may be larger than memory."""
+    emit(f'{{"schema": "reproduce.entries/1", "investigation": "{investigation}", "entries": [')
+    for index, value in enumerate(entries):
+        emit(("," if index else "") + orjson.dumps(value).decode())
+    emit("]}")
 
 
 def _short(body: Mapping[str, Any]) -> str:
@@ -70,7 +83,9 @@ def _sealed(opened: Opened, row: InvestigationRow, *, unseal: bool) -> bool:
     return account(opened, row, Reading(unseal=unseal)).is_sealed()
 
 
-def show_log(name: str, trial: int, *, ledger_path: Path | None, unseal: bool) -> None:
+def show_log(
+    name: str, trial: int, *, ledger_path: Path | None, unseal: bool, as_json: bool
+) -> None:
     """Prints the stored output of one trial."""
     with ledger(ledger_path) as opened:
         row = find(opened.store, name)
@@ -81,29 +96,36 @@ def show_log(name: str, trial: int, *, ledger_path: Path | None, unseal: bool) -
         if body is None:
             message = f"no record of trial {trial}"
             raise UsageError(message, hint="`reproduce ledger show` lists the records")
-        for stream in ("stdout", "stderr"):
-            facts = body[stream]
-            say(f"--- {stream}: {facts['size']} bytes, {facts['stored']} stored")
-            data = opened.store.blob(facts["sha256"]) or b""
-            emit(printable(data.decode("utf-8", errors="replace"), lines=True))
+        texts = {
+            stream: _stored_text(opened, body[stream]["sha256"]) for stream in ("stdout", "stderr")
+        }
+    if as_json:
+        emit_json({"schema": "reproduce.log/1", "observation": body, **texts})
+        return
+    for stream, text in texts.items():
+        say(f"--- {stream}: {body[stream]['size']} bytes, {body[stream]['stored']} stored")
+        emit(text)
 
 
-def rebuild(name: str, *, ledger_path: Path | None) -> None:
+def _stored_text(opened: Opened, sha256: str) -> str:
+    data = opened.store.blob(sha256) or b""
+    return printable(data.decode("utf-8", errors="replace"), lines=True)
+
+
+def rebuild(name: str, *, ledger_path: Path | None, as_json: bool) -> None:
     """Makes the projections of an investigation anew."""
     with ledger(ledger_path) as opened:
         row = find(opened.store, name)
         count = opened.store.rebuild(row.id)
-    emit(f"{count} observations written for {row.id}")
+    if as_json:
+        emit_json({"schema": "reproduce.rebuild/1", "investigation": row.id, "written": count})
+    else:
+        emit(f"{count} observations written for {row.id}")
 
 
 def audit(*, ledger_path: Path | None, as_json: bool) -> None:
     """Verifies every investigation of the ledger."""
-    try:
-        with ledger(ledger_path) as opened:
-            rows = opened.store.investigations()
-            path = opened.shown
-    except TamperedError as error:
-        raise typer.Exit(6) from error
-    if not rows:
-        say("the ledger is empty")
-    verify_ledger(path, ledger_path=None, as_json=as_json)
+    path = ledger_path or nearest_state(Path.cwd()).ledger
+    if not path.is_file():
+        raise UsageError(f"no ledger is at `{path}`", hint="`--ledger PATH` names one")
+    verify_ledger(str(path), ledger_path=None, as_json=as_json)

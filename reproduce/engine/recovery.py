@@ -140,7 +140,7 @@ def _spools(folder: Path) -> list[Spool]:
     found = []
     for path in sorted(folder.glob("*.spool")):
         spool = read_spool(path)
-        if not wait_until_gone(spool.header, GONE_S):
+        if spool.header is not None and not wait_until_gone(spool.header, GONE_S):
             message = "processes of an earlier run are still there"
             raise InfrastructureError(message, place=str(path), hint="end them, then `run` again")
         # Read again: the host may have written its last frame while it was ending.

@@ -30,8 +30,8 @@ from reproduce.errors import (
     ReproduceError,
 )
 from reproduce.executors.model import Executor
-from reproduce.knobs import knob_evidence
 from reproduce.judging import judge, plan_of, story_of
+from reproduce.knobs import knob_evidence
 from reproduce.matching import Matchers
 from reproduce.state import State, held
 
@@ -107,9 +107,7 @@ def _run_held(
     try:
         worlds = worlds_of(plan, state, environments())
         place = executor.start(worlds.worlds, slots=slots, spool=spools / session)
-        recovered = recover(
-            worlds, store, investigation, recorder, spools=spools, boot=place.boot
-        )
+        recovered = recover(worlds, store, investigation, recorder, spools=spools, boot=place.boot)
         unresolved = recovered.unresolved + recorder.counts.unresolved
         recorder.resume_counts(Counts(recovered.recorded, unresolved))
         loop = Loop(

@@ -33,6 +33,4 @@ def check_placeholders(text: str, *, place: str) -> None:
 def fill_python(text: str, python: str) -> str:
     """The template with `{python}` filled in; all other placeholders stay."""
     quoted = python.replace("{", "{{").replace("}", "}}")
-    return _TOKEN.sub(
-        lambda found: quoted if found.group() == "{python}" else found.group(), text
-    )
+    return _TOKEN.sub(lambda found: quoted if found.group() == "{python}" else found.group(), text)

@@ -23,9 +23,7 @@ def prospect(plan: Plan) -> Prospect:
     found = planning(plan.policy.name)(plan)
     if found is None:
         return Prospect((), ())
-    rows = tuple(
-        (row.title, f"{row.established:.3f}", f"{row.pinned:.3f}") for row in found.power
-    )
+    rows = tuple((row.title, f"{row.established:.3f}", f"{row.pinned:.3f}") for row in found.power)
     effect = plan.policy.parameter("min_effect") or ""
     sheet = Sheet(
         title=f"What {found.trials} trials a condition can show of a difference of {effect}",

@@ -73,9 +73,7 @@ class Sealed(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def seal(
-    declared: InvestigationFile, *, folder: Path, state: State, place: str
-) -> Sealed:
+def seal(declared: InvestigationFile, *, folder: Path, state: State, place: str) -> Sealed:
     """The sealed plan of what was declared; paths resolve against `folder`.
 
     Stores the source tree in `state`. Reads the environment of the caller only for the names in
@@ -197,7 +195,7 @@ class _Sealer:
             if key in RUN_KEYS:
                 text = _run_override(key, value, place=at)
             elif key in knobs.KNOBS:
-                text = knobs.parse_knob(key, value, place=place).value
+                text = knobs.parse_knob(key, _lists(value), place=place).value
             else:
                 message = f"no knob and no key of `[run]` that a level may set is called `{key}`"
                 hint = nearest(key, [*knobs.KNOBS, *RUN_KEYS])
@@ -284,7 +282,9 @@ class _Sealer:
         table = self._file.budget
         if table.wall_s == 0:
             message = "a wall time above 0 is expected"
-            raise UsageError(message, place=self._at("budget.wall_s"), hint="leave it out for none")
+            raise UsageError(
+                message, place=self._at("budget.wall_s"), hint="leave it out for none"
+            )
         return Budget(
             trials=DEFAULT_TRIALS if table.trials is None else table.trials,
             wall_us=table.wall_s,
@@ -303,9 +303,7 @@ class _Sealer:
         else:
             kind = SourceKind.FOLDER
             tree = snapshot(self._folder / run.source, store=store, place=place)
-        return Source(
-            kind=kind, tree=tree.digest, revision=tree.revision, modified=tree.modified
-        )
+        return Source(kind=kind, tree=tree.digest, revision=tree.revision, modified=tree.modified)
 
 
 def _refuse_other_sandboxes(run: RunTable, place: str) -> None:
@@ -341,13 +339,9 @@ def symptom_of(table: SymptomTable, name: str, *, place: str) -> Symptom:
             )
         case JunitTable():
             compile_pattern(table.message, place=f"{place}.message")
-            return JunitSymptom(
-                name=name, test=table.test, message=table.message, file=table.file
-            )
+            return JunitSymptom(name=name, test=table.test, message=table.message, file=table.file)
         case DurationTable():
-            return DurationSymptom(
-                name=name, longer_than_us=table.longer_than_s, exit=table.exit
-            )
+            return DurationSymptom(name=name, longer_than_us=table.longer_than_s, exit=table.exit)
 
 
 def _output_symptom(table: OutputTable, name: str, *, place: str) -> OutputSymptom:
@@ -392,6 +386,15 @@ def _run_override(key: str, value: object, *, place: str) -> str:
         message = error.errors()[0]["msg"]
         raise UsageError(message[:1].lower() + message[1:], place=place) from error
     return canonical_bytes(list(checked) if isinstance(checked, tuple) else checked).decode()
+
+
+def _lists(value: object) -> object:
+    """The value with lists for the tuples that the file's schema holds, as knobs expect it."""
+    if isinstance(value, tuple | list):
+        return [_lists(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in value.items()}
+    return value
 
 
 def _pattern(table: Mapping[str, str | tuple[str, ...]]) -> Pattern:

@@ -1,7 +1,7 @@
 import itertools
 
-from hypothesis import given, strategies as st
 import pytest
+from hypothesis import given, strategies as st
 
 from matrices import Factor, Level, MatrixError, Role, assign, expand, label
 
@@ -115,14 +115,10 @@ def test_arms_that_do_not_divide_the_conditions_are_refused(treatment, control, 
 
 
 def test_a_stratum_without_a_control_is_refused():
-    conditions = expand(
-        [WORKERS, HASH], exclude=[{"workers": ("one",), "hash": ("zero",)}]
-    )
+    conditions = expand([WORKERS, HASH], exclude=[{"workers": ("one",), "hash": ("zero",)}])
 
     with pytest.raises(MatrixError, match="stratum `hash=zero` has no control"):
-        assign(
-            conditions, [WORKERS, HASH], arms({"workers": ("eight",)}, {"workers": ("one",)})
-        )
+        assign(conditions, [WORKERS, HASH], arms({"workers": ("eight",)}, {"workers": ("one",)}))
 
 
 @given(st.integers(1, 4), st.integers(2, 5))

@@ -1,6 +1,6 @@
+import pytest
 import rfc8785
 from hypothesis import given, strategies as st
-import pytest
 
 from matrices import CanonicalError, Record, Setting, canonical_bytes, domain_digest
 from matrices.record import MAX_INTEGER

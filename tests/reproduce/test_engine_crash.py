@@ -117,7 +117,9 @@ def test_no_kill_of_the_driver_loses_repeats_or_invents_a_trial(investigation):
     random = np.random.default_rng(20261130)
     # A third of the kills fall before the first trial of their session.
     moments = [
-        float(random.uniform(0.0, 0.25)) if random.random() < 2 / 3 else -float(random.uniform(0, 1.5))
+        float(random.uniform(0.0, 0.25))
+        if random.random() < 2 / 3
+        else -float(random.uniform(0, 1.5))
         for _ in range(KILLS)
     ]
 
