@@ -15,7 +15,7 @@ from pathlib import Path
 from ledger import Item, StoredEntry
 from ledger.memory import MemoryStore
 from ledger.sqlite import SqliteStore
-from reproduce.testing.stores import INVESTIGATION, NOW_US, observation, sample_plan
+from reproduce.testing.ledgers import INVESTIGATION, NOW_US, observation, sample_plan
 
 BATCH = 256
 BATCHES = 80

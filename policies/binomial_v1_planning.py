@@ -89,7 +89,7 @@ def reach(plan: Plan) -> Reach:
     excluding = _first(lambda n: _empty_table(n, wanted))
     rows = tuple(_row(trials, *row, wanted) for row in _rows(trials, wanted))
     goal = WEAK if wanted.power is None else wanted.power
-    enough = trials if rows[0].pinned >= goal else _trials_for(goal, wanted)
+    enough = trials if rows[0].pinned >= goal else _trials_for(goal, wanted, above=trials)
     return Reach(
         trials=trials,
         possible=_best_table(trials, wanted),
@@ -172,9 +172,10 @@ def _row(trials: int, title: str, u1: int, u0: int, wanted: Parameters) -> Power
     )
 
 
-def _trials_for(goal: Fraction, wanted: Parameters) -> int | None:
-    """Return the trials that reach a power at the declared unresolved share.
+def _trials_for(goal: Fraction, wanted: Parameters, *, above: int) -> int | None:
+    """Return the trials, more than `above`, that reach a power at the declared unresolved share.
 
+    Power is a saw-tooth: fewer trials than a plan has may reach what the plan does not.
     None do where the gate refuses the share, or where the worst reading leaves no difference:
     all unresolved control trials match, the unresolved treatment trials do not.
     """
@@ -186,7 +187,10 @@ def _trials_for(goal: Fraction, wanted: Parameters) -> int | None:
         count = _unresolved(trials, wanted.unresolved)
         return _row(trials, "", count, count, wanted).pinned >= goal
 
-    return first_reaching(reaches)
+    first = first_reaching(reaches)
+    if first is None or first > above:
+        return first
+    return next((trials for trials in range(above + 1, MOST_TRIALS + 1) if reaches(trials)), None)
 
 
 def _first(holds: Callable[[int], bool]) -> int:

@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ledger.errors import TamperedError
 from ledger.records import EntryKind
-from ledger.store import InvestigationRow, LedgerStore
+from ledger.store import InvestigationRow, LedgerStore, StoredEntry
+from ledger.tree import Tree, leaf_hash
 from matrices import Plan, PolicyRef, Setting
 from policies import Evidence, Tally, Verdict, evidence_of, tallies
 from policies.registry import complete, reduce
@@ -38,6 +40,27 @@ def plan_of(store: LedgerStore, investigation: str) -> Plan:
     return Plan.from_canonical(store.plan_bytes(investigation))
 
 
+def checked(store: LedgerStore, investigation: str) -> Iterator[StoredEntry]:
+    """The entries in order, refused where their bytes are not those that the root was made of.
+
+    Raises:
+        TamperedError: names the entry, or the root where no single entry can be named.
+    """
+    head, tree = store.head(investigation), Tree()
+    hint = "`reproduce verify` says more"
+    for entry in store.entries(investigation):
+        leaf = leaf_hash(entry.body)
+        if leaf != entry.leaf:
+            message = f"entry {entry.seq} of `{investigation}` is not what was recorded"
+            raise TamperedError(message, rule="leaf", seq=entry.seq, hint=hint)
+        if tree.size < head.size:
+            tree.append(leaf)
+        yield entry
+    if tree.size != head.size or tree.root().hex() != head.root:
+        message = f"the entries of `{investigation}` are not those of its root"
+        raise TamperedError(message, rule="root", hint=hint)
+
+
 def bodies(store: LedgerStore, investigation: str) -> Iterator[dict[str, Any]]:
     """The observations in the order of the ledger, as they were parsed."""
     for entry in store.entries(investigation):
@@ -46,10 +69,14 @@ def bodies(store: LedgerStore, investigation: str) -> Iterator[dict[str, Any]]:
 
 
 def story_of(store: LedgerStore, investigation: str) -> Story:
-    """What the entries say of approval, places, conflicts, looks and the end."""
+    """What the entries say of approval, places, conflicts, looks and the end.
+
+    Raises:
+        TamperedError: the entries are not those that the ledger's head stands for.
+    """
     story = Story(None, None, 0, (), 0, unsealed=False, closed=None, issued=(), recorded=0, late=0)
     sessions: set[str] = set()
-    for entry in store.entries(investigation):
+    for entry in checked(store, investigation):
         if entry.kind == EntryKind.OBSERVATION:
             story = story._replace(recorded=story.recorded + 1)
             continue

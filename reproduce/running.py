@@ -18,6 +18,7 @@ from reproduce.errors import InfrastructureError, UsageError
 from reproduce.judging import plan_of
 from reproduce.knobs import probe_knobs
 from reproduce.planning.file import InvestigationFile, read_file
+from reproduce.planning.placeholders import unescaped
 from reproduce.planning.sealing import Sealed, seal
 from reproduce.state import State, state_of
 from reproduce.trees import tree_path, verify_tree
@@ -33,12 +34,15 @@ class Declared(NamedTuple):
     state: State
 
 
-def open_store(path: Path) -> LedgerStore:
-    """The ledger at `path`, made if it is not there."""
+def open_store(path: Path, *, for_audit: bool = False) -> LedgerStore:
+    """The ledger at `path`, made if it is not there.
+
+    With `for_audit` its guards are not checked, so that what is wrong inside can be named.
+    """
     from ledger.sqlite import SqliteStore  # noqa: PLC0415 - loads a database library
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    return SqliteStore(path)
+    return SqliteStore(path, for_audit=for_audit)
 
 
 def seal_file(path: Path) -> Declared:
@@ -130,7 +134,7 @@ def check_program(plan: Plan, place: str, program: str, variables: dict[str, str
     """
     if "/" in program or "{" in program or plan.environments:
         return
-    if shutil.which(program, path=variables.get("PATH", "/usr/bin:/bin")) is None:
+    if shutil.which(program, path=unescaped(variables.get("PATH", "/usr/bin:/bin"))) is None:
         message = f"no program `{program}` is on the plan's PATH"
         hint = "name a program that is installed, or a path such as `./probe.sh`"
         raise UsageError(message, place=place, hint=hint)
@@ -149,7 +153,7 @@ def build_environments(
     for index, environment in enumerate(plan.environments):
         announce(f"environment {index + 1} of {len(plan.environments)}")
         search = next(
-            dict_of(condition.env).get("PATH", "")
+            unescaped(dict_of(condition.env).get("PATH", ""))
             for condition in plan.conditions
             if condition.environment == index
         )

@@ -28,6 +28,8 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 class Step(StrEnum):
     """What is checked, in this order."""
 
+    GUARDS = "guards"
+    """That the store still refuses to change or remove entries; checked where it is opened."""
     ENTRIES = "entries"
     PLAN = "plan"
     APPROVAL = "approval"
@@ -81,8 +83,11 @@ def verify(store: LedgerStore, row: InvestigationRow) -> Verification:
     for step, check in steps:
         try:
             checks.append(Check(step, holds=True, detail=check()))
-        except (_FindingError, TamperedError) as error:
+        except _FindingError as error:
             checks.append(Check(step, holds=False, detail=str(error)))
+        except TamperedError as error:
+            where = "" if error.seq is None else f"entry {error.seq}: "
+            checks.append(Check(step, holds=False, detail=f"{where}{error} ({error.rule})"))
         except (ValueError, KeyError, TypeError) as error:
             checks.append(Check(step, holds=False, detail=f"{place} cannot be read: {error}"))
         if not checks[-1].holds:

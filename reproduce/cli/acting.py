@@ -79,7 +79,11 @@ def declared(path: Path) -> tuple[Declared, PlanAccount]:
         raise UsageError(
             str(error), place=f"{path.name}: {error.place}", hint=error.hint
         ) from error
-    check_host(plan, found.state)
+    try:
+        check_host(plan, found.state)
+    except UsageError as error:
+        error.place = f"{path.name}: {error.place}"
+        raise
     return found, PlanAccount(
         plan=plan, sheets=shown.sheets, notes=(*found.sealed.notes, *shown.notes)
     )

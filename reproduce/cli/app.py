@@ -63,10 +63,6 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of a pipe left; what it did not read is nobody's error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
     except Exception as error:  # noqa: BLE001 - the last place that can tell usage from a bug
         if hasattr(error, "format_message"):
             message = str(error.format_message())

@@ -23,7 +23,9 @@ class Opened(NamedTuple):
 
 
 @contextmanager
-def ledger(path: Path | None, *, state: State | None = None) -> Iterator[Opened]:
+def ledger(
+    path: Path | None, *, state: State | None = None, for_audit: bool = False
+) -> Iterator[Opened]:
     """The ledger at `path`, or the one of the state folder, which is made if `state` is given.
 
     Raises:
@@ -37,7 +39,7 @@ def ledger(path: Path | None, *, state: State | None = None) -> Iterator[Opened]
         hint = "`reproduce run FILE` makes one; `--ledger PATH` names another"
         raise UsageError(message, hint=hint)
     try:
-        with open_store(where) as store:
+        with open_store(where, for_audit=for_audit) as store:
             yield Opened(store, home, _shown(where))
     except LedgerError as error:
         raise translated(error) from error

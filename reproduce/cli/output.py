@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Mapping
 
+import typer
+
 from reproduce.errors import ReproduceError
 
 PROBLEM = "urn:reproduce:problem:"
@@ -12,9 +14,14 @@ PROBLEM = "urn:reproduce:problem:"
 
 
 def emit(text: str) -> None:
-    """Writes data to stdout, ending in one line feed."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+    """Writes data to stdout, ending in one line feed; a reader that left is nobody's error."""
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        # What is left in the buffer goes nowhere, so that the interpreter can flush at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from error
 
 
 def emit_json(document: Mapping[str, object]) -> None:

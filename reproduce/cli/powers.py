@@ -7,8 +7,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import RenderableType
-from rich.text import Text
 from scipy import special
 
 from matrices import PolicyRef, Role
@@ -237,16 +235,16 @@ def power_json(table: PowerTable) -> str:
 def power_text(table: PowerTable, look: Look) -> str:
     """The table for people, with what it says of false claims first."""
     title = f"{table.policy.name} with {table.trials} trials in each of two conditions"
-    parts: list[RenderableType] = [look.text(title, "bold")]
-    parts += [
+    claims = [
         indent(
             look.text(
-                f"no effect, {one}: pinned or partial with at most {worst:.4f} at these rates"
+                f"no effect, {one}: pinned or partial with at most "
+                f"{table.false_claims(one):.4f} at these rates"
             )
         )
         for one in table.situations()
-        for worst in (table.false_claims(one),)
     ]
+    drawn = [draw((look.text(title, "bold"), *claims), look)]
     for world in _GRID:
         rows = columns(look, ("treatment", "control", "trials", *_SHORT.values()))
         for row in table.rows:
@@ -254,6 +252,6 @@ def power_text(table: PowerTable, look: Look) -> str:
                 chances = (f"{chance:.4f}" for chance in row.chances)
                 cells = (row.treatment, row.control, row.trials, *chances)
                 rows.add_row(*(look.text(cell) for cell in cells))
-        parts += [Text(), look.text(f"true rates: {world}", "bold"), indent(rows)]
-    parts.append(look.text("exact, by enumeration of every table of counts"))
-    return draw(parts, look)
+        drawn.append(draw((look.text(f"true rates: {world}", "bold"), indent(rows)), look))
+    drawn.append(draw((look.text("exact, by enumeration of every table of counts"),), look))
+    return "\n".join(drawn)

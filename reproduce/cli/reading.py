@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import typer
 
-from ledger.errors import TamperedError
 from ledger.records import EntryKind, Unsealed
 from ledger.store import InvestigationRow, Item
 from matrices import PolicyRef
@@ -18,7 +17,7 @@ from reproduce import clock
 from reproduce.cli.acting import look
 from reproduce.cli.opening import Opened, current_user, find, ledger
 from reproduce.cli.output import emit, emit_json, say
-from reproduce.errors import ExitCode, UsageError
+from reproduce.errors import ExitCode, IntegrityError, UsageError
 from reproduce.judging import account_of, bodies, plan_of, policy_for, story_of
 from reproduce.report.as_csv import TrialRow, trial_csv
 from reproduce.report.as_json import status_json, verdict_json
@@ -28,7 +27,7 @@ from reproduce.report.markdown import verdict_markdown
 from reproduce.report.model import Account, Progress
 from reproduce.report.sheets import status_text
 from reproduce.report.terminal import compare_text, verdict_text
-from reproduce.verification import Verification, verify
+from reproduce.verification import Check, Step, Verification, verify
 
 FORMS = ("json", "csv", "md", "junit")
 
@@ -198,29 +197,39 @@ def verify_ledger(target: str, *, ledger_path: Path | None, as_json: bool) -> No
     """Verifies one investigation, or all of a ledger file; exit 6 if anything differs."""
     path = Path(target)
     whole = path.is_file()
+    where = path if whole else ledger_path
+    guards = _guards(where)
     try:
-        with ledger(path if whole else ledger_path) as opened:
+        with ledger(where, for_audit=True) as opened:
             rows = opened.store.investigations() if whole else (find(opened.store, target),)
             found = [verify(opened.store, row) for row in rows]
-    except TamperedError as error:
-        raise typer.Exit(_refused(error, as_json=as_json)) from error
+    except IntegrityError:
+        if guards.holds:
+            raise
+        found = []
     if as_json:
         emit_json(
-            {"schema": "reproduce.verify/1", "investigations": [_document(v) for v in found]}
+            {
+                "schema": "reproduce.verify/1",
+                "guards": {"holds": guards.holds, "detail": guards.detail},
+                "investigations": [_document(one) for one in found],
+            }
         )
     else:
+        emit(_line(guards))
         for one in found:
             emit(_lines(one))
-    if not all(one.holds for one in found):
+    if not (guards.holds and all(one.holds for one in found)):
         raise typer.Exit(ExitCode.INTEGRITY)
 
 
-def _refused(error: TamperedError, *, as_json: bool) -> int:
-    if as_json:
-        emit_json({"schema": "reproduce.verify/1", "error": str(error), "place": error.place})
-    else:
-        emit(f"✗ {error.place}: {error}")
-    return int(ExitCode.INTEGRITY)
+def _guards(path: Path | None) -> Check:
+    """Whether the ledger's own guards are in place, found by opening it as any command does."""
+    try:
+        with ledger(path) as opened:
+            return Check(Step.GUARDS, holds=True, detail=f"{opened.shown} refuses changes")
+    except IntegrityError as error:
+        return Check(Step.GUARDS, holds=False, detail=str(error))
 
 
 def _document(found: Verification) -> dict[str, object]:
@@ -246,3 +255,7 @@ def _lines(found: Verification) -> str:
     lines.append(f"  executed by {found.executed_by}, as the records say; not checked here")
     lines.append(f"  recomputed by {found.recomputed_by}")
     return "\n".join(lines)
+
+
+def _line(check: Check) -> str:
+    return f"  {'✓' if check.holds else '✗'} {check.step:<10} {check.detail}"

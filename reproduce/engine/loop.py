@@ -12,6 +12,7 @@ from reproduce import clock
 from reproduce.engine.recorder import Recorder
 from reproduce.engine.recovery import Recovered
 from reproduce.engine.worlds import Worlds
+from reproduce.errors import InfrastructureError
 from reproduce.executors.model import Event, Executor, Lost, Order, Place, Report, Returned
 
 WINDOW_US = 60_000
@@ -120,6 +121,7 @@ class Loop:
             if self._ended is None:
                 self._give_out()
             if not self._open:
+                self._check_slots()
                 break
             for event in self._executor.events(POLL_S):
                 self._take(event)
@@ -141,6 +143,19 @@ class Loop:
             self._killed = True
             self._ended = Ended(StopReason.WALL_TIME, f"{wall // 1_000_000} s were declared")
             self._executor.abort()
+
+    def _check_slots(self) -> None:
+        """Refuses to call a budget spent when it was the slots that ran out.
+
+        Raises:
+            InfrastructureError: every slot is down for good; what is recorded is durable.
+        """
+        left = bool(self._redo) or self._next_block < self._schedule.blocks
+        if self._ended is None and left:
+            self._recorder.flush()
+            message = "every slot ended again and again, and none is left"
+            hint = "see the `.log` files beside the spools, then `run` again"
+            raise InfrastructureError(message, hint=hint)
 
     def _stop(self, ended: Ended) -> None:
         self._ended = ended

@@ -1,5 +1,6 @@
 """One session: hold an investigation, recover what was left, run, and issue the verdict."""
 
+import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -125,7 +126,10 @@ def _run_held(
         executor.close()
     if ended.reason is None:
         return Session(ended, None)
-    return Session(ended, issue(store, investigation, ended, fence=recorder.fence))
+    verdict = issue(store, investigation, ended, fence=recorder.fence)
+    # Everything that the spools held is in the ledger, and no later session will ask for them.
+    shutil.rmtree(spools, ignore_errors=True)
+    return Session(ended, verdict)
 
 
 def _recorder(store: LedgerStore, investigation: str, plan: Plan) -> Recorder:

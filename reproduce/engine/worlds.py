@@ -8,7 +8,7 @@ from reproduce.environments import Built, find_python
 from reproduce.executors.model import Order, World
 from reproduce.knobs import WorldDraft, apply_knobs
 from reproduce.matching import keep_files
-from reproduce.planning.placeholders import fill_python
+from reproduce.planning.placeholders import fill_python, unescaped
 from reproduce.state import State
 
 
@@ -78,4 +78,4 @@ def _draft(condition: Condition, environments: Sequence[Built]) -> WorldDraft:
 def _python(condition: Condition, path: str) -> str:
     """The interpreter that `{python}` stands for, looked for only where the condition names it."""
     named = any("{python}" in text for text in (*condition.cmd, *(v.value for v in condition.env)))
-    return str(find_python(path).path) if named else ""
+    return str(find_python(unescaped(path)).path) if named else ""

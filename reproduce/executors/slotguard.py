@@ -153,7 +153,8 @@ def guard(host: int, driver: int, *, is_shared: bool) -> "NoReturn":
     _, status = os.waitpid(host, 0)
     if is_shared:
         sweep(kill_descendants)
-    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def enclose(containment: str) -> tuple[int, int]:

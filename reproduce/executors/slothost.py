@@ -72,6 +72,8 @@ HOLD_NS = 5_000_000
 """Reports of short trials travel together for so long: waking the driver costs as much as one."""
 HOLD_MS = 2
 """A report waits so long for the next trial to end."""
+HOLD_BYTES = 1 << 22
+"""No trial starts while the driver is behind by more; waiting for it would distort a running one."""
 
 NOTHING = (b"", b"", 0)
 
@@ -79,13 +81,6 @@ NOTHING = (b"", b"", 0)
 def now_us() -> int:
     """Microseconds since the epoch, for the record only."""
     return time.time_ns() // 1000  # noqa: TID251 - nothing of ours can be imported here
-
-
-def write_whole(fd: int, data: bytes | bytearray) -> None:
-    """Writes all of it, also into a pipe that is nearly full."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]
 
 
 class Stream:
@@ -139,6 +134,7 @@ class Host:
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
+        os.set_blocking(1, False)
         self.default_signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
     def serve(self) -> "NoReturn":
@@ -147,9 +143,10 @@ class Host:
         self.folders.clear()
         self.note("header", self.facts)
         while True:
-            if not self.orders:
-                self.poll.poll()
-                self.listen()
+            if not self.orders or len(self.outbox) > HOLD_BYTES:
+                if self.poll.poll(HOLD_MS if self.outbox else None):
+                    self.listen()
+                self.flush()
             elif self.may_start():
                 self.is_aborted = False
                 report = self.carry_out(self.orders.pop(0))
@@ -207,7 +204,9 @@ class Host:
     def note(self, *fields: "Any") -> None:
         """Appends a frame to the spool, so that it is whole or can be told to be torn."""
         body = marshal.dumps(fields, MARSHAL)
-        write_whole(self.spool, SPOOLED.pack(len(body), zlib.crc32(body)) + body)
+        left = memoryview(SPOOLED.pack(len(body), zlib.crc32(body)) + body)
+        while left:
+            left = left[os.write(self.spool, left) :]
 
     def send(self, *fields: "Any", may_wait: bool = False) -> None:
         """Sends one frame to the driver, at once or with those of the next few milliseconds."""
@@ -219,12 +218,17 @@ class Host:
             self.flush()
 
     def flush(self) -> None:
-        """Sends what was held back."""
+        """Sends what was held back, as far as the driver takes it without waiting."""
+        done = 0
         try:
-            write_whole(1, self.outbox)
+            with memoryview(self.outbox) as data:
+                while done < len(data):
+                    done += os.write(1, data[done:])
+        except BlockingIOError:
+            pass
         except BrokenPipeError:
             self.end()
-        self.outbox = bytearray()
+        del self.outbox[:done]
 
     def end(self) -> "NoReturn":
         """Leaves nothing behind."""
@@ -362,13 +366,7 @@ class Host:
 
     def left(self, world: World) -> "tuple[Any, Any]":
         """The files of the output folder, and the evidence of the knobs."""
-        files: tuple[Any, ...] = ()
-        try:
-            # The folder is nearly always empty, and this is the cheapest way to know.
-            os.rmdir(self.folders.out)  # noqa: PTH106
-            os.mkdir(self.folders.out)  # noqa: PTH102
-        except OSError:
-            files = tuple(listed(self.folders.out, world.keep_files, self.limits[2]))
+        files = tuple(listed(self.folders.out, world.keep_files, self.limits[2]))
         found = (
             (name, whole(f"{self.folders.knobs}/{name}", EVIDENCE_BYTES))
             for name in world.evidence

@@ -3,7 +3,7 @@
 Standard library only, like `slothost.py`, which loads this file from its own folder.
 """
 # pathlib takes longer to import than a trial to start.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH113, PTH114, PTH118, PTH208
+# ruff: noqa: PTH101, PTH102, PTH103, PTH113, PTH114, PTH118, PTH208
 
 import errno
 import os
@@ -109,6 +109,8 @@ class Folders:
         # Within a user namespace there are no trusted attributes.
         is_initial = slurp("/proc/self/uid_map").split() == [b"0", b"0", b"4294967295"]
         self.overlay_option = "" if is_initial else ",userxattr"
+        self.made: dict[str, tuple[tuple[int, ...], int]] = {}
+        """The folders and what they looked like before the trial."""
         self.is_fresh = self.is_mounted = False
         os.makedirs(root, exist_ok=True)
 
@@ -143,13 +145,7 @@ class Folders:
         """Removes what the last trial left, at next to no cost if that is nothing."""
         os.chdir("/")
         try:
-            if self.is_fresh:
-                self.is_fresh = False
-                for path in reversed(self.all):
-                    os.rmdir(path)
-                if not os.listdir(self.root):
-                    self._make_all()
-            else:
+            if not (self.is_fresh and self._is_untouched()):
                 self._renew()
         except OSError:
             # Something is in the way: made anew before the next trial, which can report it.
@@ -161,9 +157,17 @@ class Folders:
         if not self.mounts:
             self._remove_all()
 
+    def _is_untouched(self) -> bool:
+        # Making the folders anew would say the same, but costs a disk more than a trial.
+        return all(
+            facts(path) == before and len(os.listdir(path)) == entries
+            for path, (before, entries) in self.made.items()
+        )
+
     def _make_all(self) -> None:
         for path in self.all:
             os.mkdir(path)
+        self.made = {path: (facts(path), len(os.listdir(path))) for path in (self.root, *self.all)}
         self.is_fresh = True
 
     def _renew(self) -> None:
@@ -211,6 +215,12 @@ class Folders:
             shutil.rmtree(self.root)
 
 
+def facts(folder: str) -> tuple[int, ...]:
+    """What changes when anything is done to a folder."""
+    found = os.lstat(folder)
+    return found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_ctime_ns
+
+
 def all_ours(tree: str) -> bool:
     """Whether this user and group own all of a tree.
 
@@ -221,8 +231,8 @@ def all_ours(tree: str) -> bool:
         return False
     for folder, names, files in os.walk(tree):
         for name in (".", *names, *files):
-            facts = os.lstat(os.path.join(folder, name))
-            if (facts.st_uid, facts.st_gid) != own:
+            found = os.lstat(os.path.join(folder, name))
+            if (found.st_uid, found.st_gid) != own:
                 return False
     return True
 

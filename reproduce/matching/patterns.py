@@ -63,7 +63,7 @@ def compile_pattern(pattern: str, *, place: str) -> Pattern:
         # `(?m)`: what people call the end of the output is nearly always the end of a line.
         program = re2.compile(b"(?m)" + source, _options())
     except re2.error as error:
-        said = _text(error)
+        said = _text(error).replace("(?m)", "")
         raise UsageError(f"bad pattern: {said}", place=place, hint=_hint(said)) from error
     if program.search(b"") is not None and program.search(b"\x01") is not None:
         message = f"the pattern `{pattern}` matches any output, even none"

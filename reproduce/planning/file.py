@@ -185,7 +185,7 @@ class ArmsTable(_Table):
 class BudgetTable(_Table):
     """How much may be spent."""
 
-    trials: int | None = Field(default=None, ge=1)
+    trials: int | None = Field(default=None, ge=1, le=20_000_000)
     wall_s: Seconds | None = None
     parallel: int | None = Field(default=None, ge=1, le=1024)
     min_delay_s: Seconds = 0

@@ -34,3 +34,8 @@ def fill_python(text: str, python: str) -> str:
     """The template with `{python}` filled in; all other placeholders stay."""
     quoted = python.replace("{", "{{").replace("}", "}}")
     return _TOKEN.sub(lambda found: quoted if found.group() == "{python}" else found.group(), text)
+
+
+def unescaped(text: str) -> str:
+    """A template without placeholders as the child gets it."""
+    return text.replace("{{", "{").replace("}}", "}")

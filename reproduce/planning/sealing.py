@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from matrices import (
     Budget,
     Condition,
@@ -38,6 +40,7 @@ from policies.registry import complete
 from reproduce import knobs
 from reproduce.environments import requirements_text
 from reproduce.errors import UsageError
+from reproduce.knobs.env import RESERVED
 from reproduce.matching import compile_pattern
 from reproduce.planning.file import (
     DurationTable,
@@ -58,6 +61,8 @@ from reproduce.trees import snapshot, snapshot_revision
 
 RUN_KEYS = ("cmd", "timeout_s")
 """Keys of `[run]` that a level may override; everything else in a level is a knob."""
+
+_RUN_EXAMPLES = {"cmd": 'cmd = ["python3", "probe.py"]', "timeout_s": "timeout_s = 2.5"}
 
 MIN_TIMEOUT_US = 1000
 """Shorter limits end before any command can begin."""
@@ -88,6 +93,12 @@ def seal(declared: InvestigationFile, *, folder: Path, state: State, place: str)
     except (MatrixError, PolicyError) as error:
         where = f"{place}: {error.place}" if error.place else place
         raise UsageError(str(error), place=where, hint=error.hint) from error
+    except ValidationError as error:
+        # What the file allows and a plan does not.
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        hint = "write a value that a plan can hold"
+        raise UsageError(first["msg"].lower(), place=f"{place}: {where}", hint=hint) from error
 
 
 class _Sealer:
@@ -196,6 +207,7 @@ class _Sealer:
                 text = _run_override(key, value, place=at)
             elif key in knobs.KNOBS:
                 text = knobs.parse_knob(key, _lists(value), place=place).value
+                _check_templates(key, value, place=at)
             else:
                 message = f"no knob and no key of `[run]` that a level may set is called `{key}`"
                 hint = nearest(key, [*knobs.KNOBS, *RUN_KEYS])
@@ -219,7 +231,11 @@ class _Sealer:
         settings = knobs.merge_knobs(rest, place=self._at("matrix"))
         cmd = tuple(override.get("cmd", self._file.run.cmd))
         for index, part in enumerate(cmd):
-            check_placeholders(part, place=self._at(f"run.cmd[{index}]"))
+            at = self._at(f"run.cmd[{index}]")
+            if "\0" in part or not (part or index):
+                message = "no command can hold a null character or begin with nothing"
+                raise UsageError(message, place=at, hint="write a program and its arguments")
+            check_placeholders(part, place=at)
         timeout_us = int(override.get("timeout_s", self._file.run.timeout_s))
         if timeout_us < MIN_TIMEOUT_US:
             message = "a time limit of at least 0.001 s is expected"
@@ -247,8 +263,7 @@ class _Sealer:
             variables[name] = value.replace("{", "{{").replace("}", "}}")
         for name, value in self._file.run.env.items():
             at = self._at(f"run.env.{name}")
-            if not name or "=" in name or "\0" in name + value:
-                raise UsageError("not the name and value of a variable", place=at)
+            _check_variable(name, value, place=at)
             check_placeholders(value, place=at)
             variables[name] = value
         return tuple(Setting(name=name, value=variables[name]) for name in sorted(variables))
@@ -266,7 +281,7 @@ class _Sealer:
             return None
         text = None
         if path is not None:
-            at = self._at("requirements")
+            at = self._at("matrix" if declared else "run.requirements")
             text = requirements_text(self._folder / path, place=at)
         environment = Environment(requirements=text, setup=run.setup)
         if environment not in self._environments:
@@ -304,6 +319,17 @@ class _Sealer:
             kind = SourceKind.FOLDER
             tree = snapshot(self._folder / run.source, store=store, place=place)
         return Source(kind=kind, tree=tree.digest, revision=tree.revision, modified=tree.modified)
+
+
+def _check_variable(name: str, value: str, *, place: str) -> None:
+    if not name or "=" in name or "\0" in name + value:
+        message = "this is not the name and value of a variable"
+        hint = "a name has no `=`, and neither has a null character"
+        raise UsageError(message, place=place, hint=hint)
+    if name.startswith(RESERVED):
+        message = f"`{name}` is set by us for every trial"
+        hint = f"choose a name that does not begin with `{RESERVED}`"
+        raise UsageError(message, place=place, hint=hint)
 
 
 def _refuse_other_sandboxes(run: RunTable, place: str) -> None:
@@ -376,16 +402,25 @@ def _declared_factors(matrix: MatrixTable, place: str) -> Mapping[str, Mapping[s
 
 def _run_override(key: str, value: object, *, place: str) -> str:
     """The canonical text of a key of `[run]` in a level, under the rules of `[run]` itself."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - pydantic is loaded by now
-
     field = RunTable.model_fields[key]
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(field.rebuild_annotation())
         checked = adapter.validate_python(value, strict=True)
     except ValidationError as error:
-        message = error.errors()[0]["msg"]
-        raise UsageError(message[:1].lower() + message[1:], place=place) from error
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        hint = f"write it as `[run]` has it: `{_RUN_EXAMPLES[key]}`"
+        raise UsageError(message[:1].lower() + message[1:], place=place, hint=hint) from error
     return canonical_bytes(list(checked) if isinstance(checked, tuple) else checked).decode()
+
+
+def _check_templates(knob: str, value: object, *, place: str) -> None:
+    """Checks the placeholders of the knobs whose values are templates."""
+    if knob == "env" and isinstance(value, dict):
+        for name, text in value.items():
+            check_placeholders(str(text), place=f"{place}.{name}")
+    if knob == "args" and isinstance(value, tuple | list):
+        for index, text in enumerate(value):
+            check_placeholders(str(text), place=f"{place}[{index}]")
 
 
 def _lists(value: object) -> object:

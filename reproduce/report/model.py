@@ -126,7 +126,7 @@ def reasons_of(verdict: Verdict) -> tuple[VerdictReason, ...]:
 
 
 def exit_code_of(verdict: Verdict) -> ExitCode:
-    """The exit code of a command that ran or read this verdict and expected nothing of it."""
+    """The exit code of a run that ended in this verdict and expected nothing of it."""
     hint = verdict.status is Status.WEAK_SIGNAL and VerdictReason.HINT in reasons_of(verdict)
     if verdict.status is Status.UNRESOLVED or hint:
         return ExitCode.NOT_ENOUGH

@@ -14,7 +14,7 @@ from ledger import (
     verify_entries,
 )
 from ledger.memory import MemoryStore
-from reproduce.testing.stores import (
+from reproduce.testing.ledgers import (
     INVESTIGATION,
     NOW_US,
     OTHER,

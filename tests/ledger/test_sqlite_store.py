@@ -19,7 +19,7 @@ from ledger import (
 from ledger.sqlite import SqliteStore
 from ledger.sqlite_schema import TABLES, TRIGGERS
 from ledger.tables import LedgerTable
-from reproduce.testing.stores import (
+from reproduce.testing.ledgers import (
     INVESTIGATION,
     NOW_US,
     OTHER,
@@ -498,7 +498,7 @@ import resource, sys
 from pathlib import Path
 from ledger import StoreUnavailableError
 from ledger.sqlite import SqliteStore
-from reproduce.testing.stores import *
+from reproduce.testing.ledgers import *
 
 store = SqliteStore(Path(sys.argv[1]))
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -587,7 +587,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from ledger.sqlite import SqliteStore
-from reproduce.testing.stores import *
+from reproduce.testing.ledgers import *
 
 with SqliteStore(Path(sys.argv[1])) as store:
     for trial in range(int(sys.argv[2]), int(sys.argv[3])):

@@ -195,8 +195,9 @@ def test_ctrl_c_twice_kills_what_runs_and_records_it_as_cancelled(tmp_path):
     wait_for(lambda: len(log.read_text().split()) == SLOTS)
 
     process.send_signal(signal.SIGINT)
-    wait_for(lambda: len(left_running(marker)) >= SLOTS)
-    assert process.poll() is None
+    # Two signals at once are one to the kernel: the second is sent once the first was answered.
+    while "finishing what runs" not in process.stderr.readline():
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
 

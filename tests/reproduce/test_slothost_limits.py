@@ -263,3 +263,20 @@ def test_closing_leaves_nothing_running(
 
     assert alive(mark) == []
     assert os.listdir(tmp_path / "spool" / "world") == []  # noqa: PTH208
+
+
+def test_a_driver_that_does_not_read_does_not_prolong_a_trial(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    flood = world("head -c 60000 /dev/zero; head -c 60000 /dev/zero >&2")
+    late = World(("sleep", "600"), ENV, 100_000)
+    executor.start([flood, late], slots=1, spool=tmp_path / "spool" / "s")
+    executor.submit(0, [*(order(number) for number in range(20)), order(20, 1)])
+    (path,) = (tmp_path / "spool" / "s").glob("*.spool")
+
+    wait_until(lambda: len(read_spool(path).reports) == 21)
+    seen = reports(executor, 21)
+
+    assert {report.stdout.size for report in seen[:20]} == {60000}
+    assert seen[20].ending == "time_limit"
+    assert seen[20].duration_us < 5_000_000

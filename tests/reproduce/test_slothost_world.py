@@ -344,3 +344,26 @@ def test_namespaces_and_overlays_work_without_the_rights_of_an_administrator(
     fresh, new, *_ = ended.stdout.split()
     assert (fresh, new) == ("overlay", "new")
     assert contents(tmp_path / "tree") == {"src/old": "old"}
+
+
+LOAD = """
+import sys
+path = sys.argv[1]
+exec(compile(open(path).read(), path, "exec"), {"__name__": "loaded", "__file__": path})
+print(*sys.modules)
+"""
+
+
+def test_a_slot_host_loads_nothing_of_ours_and_nothing_large() -> None:
+    path = Path(__file__).parent.parent.parent / "reproduce" / "executors" / "slothost.py"
+
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LOAD, str(path)],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    loaded = set(ended.stdout.split())
+    assert {"slotguard", "slotworld"} <= loaded
+    assert loaded.isdisjoint({"reproduce", "typing", "pathlib", "re", "shutil", "subprocess"})
