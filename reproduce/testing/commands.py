@@ -1,6 +1,8 @@
 """Runs the command as a person does, and writes the investigation files that it is given."""
 
 import os
+import pty
+import select
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,6 +11,7 @@ from typing import NamedTuple
 
 from ledger.sqlite import SqliteStore
 from ledger.store import InvestigationRow
+from reproduce import clock
 from reproduce.state import State, state_of
 
 FILE = """\
@@ -43,6 +46,9 @@ name = "strict/1"
 """An investigation of `PROBE`, whose bug always shows in the treatment."""
 
 PROBE = '[ "$1" = 1 ] && echo LOST && exit 1\nexit 0\n'
+
+
+_DEADLINE_S = 30
 
 
 class Ended(NamedTuple):
@@ -103,6 +109,55 @@ def command(
     )
     out, err = found.stdout.decode("utf-8"), found.stderr.decode("utf-8")
     return Ended(found.returncode, out, err)
+
+
+def at_terminal(
+    folder: Path, *arguments: str, answer: bytes = b"", env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Runs the command at a terminal, which gives its answer to the first question.
+
+    Returns its exit code and all that the terminal showed.
+
+    Raises:
+        TimeoutError: it does not ask or does not end.
+    """
+    driver, terminal = pty.openpty()
+    with subprocess.Popen(  # noqa: S603 - our own command
+        words(*arguments),
+        cwd=folder,
+        env=environment(TERM="xterm") if env is None else env,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    ) as ended:
+        os.close(terminal)
+        shown = b""
+        if answer:
+            shown += _until(driver, b"[y/N]")
+            os.write(driver, answer)
+        shown += _until(driver, None)
+        code = ended.wait(_DEADLINE_S)
+    os.close(driver)
+    return code, shown.decode("utf-8", "replace")
+
+
+def _until(driver: int, wanted: bytes | None) -> bytes:
+    """What a terminal shows until it shows what is wanted, or until the command has left it."""
+    shown, deadline_us = b"", clock.monotonic_us() + _DEADLINE_S * 1_000_000
+    while wanted is None or wanted not in shown:
+        if clock.monotonic_us() > deadline_us:
+            raise TimeoutError(shown)
+        if not select.select([driver], [], [], 0.5)[0]:
+            continue
+        try:
+            data = os.read(driver, 65536)
+        except OSError:
+            data = b""  # the last process at the terminal has left it
+        if not data:
+            return shown
+        shown += data
+    return shown
 
 
 def state(folder: Path) -> State:

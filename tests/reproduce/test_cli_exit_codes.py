@@ -10,6 +10,7 @@ import pytest
 from reproduce.cli.app import run
 from reproduce.state import held
 from reproduce.testing.commands import (
+    at_terminal,
     command,
     environment,
     investigations,
@@ -168,9 +169,7 @@ EXPECTATIONS = {
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("options", EXPECTATIONS, ids=" ".join)
-def test_an_expectation_decides_between_0_and_1(
-    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_expectation_decides_between_0_and_1(options: tuple[str, ...]) -> None:
     assert run(["run", "latest", *options]) == EXPECTATIONS[options]
 
 
@@ -286,25 +285,25 @@ PROBLEMS = {
     "usage": (("verdict", "iv_nobody"), 2),
     "an option that nobody knows": (("verdict", "--colour"), 2),
     "a command that nobody knows": (("verdikt",), 2),
-    "a bad file": (("check", "bad.toml"), 2),
-    "not approved": (("run", "reproduce.toml"), 4),
+    "a bad file": (("check", "BAD"), 2),
+    "not approved": (("run", "NEW"), 4),
     "an unknown policy": (("policy", "show", "strict/9"), 2),
     "an unknown policy on a ledger": (("verdict", "--policy", "strict/9"), 2),
 }
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_an_error_with_json_is_a_problem_document_on_stdout(
-    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    new = write_investigation(tmp_path)
+    (tmp_path / "bad.toml").write_text("version = 7\n")
     arguments, code = PROBLEMS[name]
-    if name == "not approved":
-        write_investigation(folder, ("trials   = 12", "trials = 13"))
-    (folder / "bad.toml").write_text("version = 7\n")
+    places = {"NEW": str(new), "BAD": str(tmp_path / "bad.toml")}
 
-    ended = run([*arguments, "--json"])
+    ended = run([*(places.get(word, word) for word in arguments), "--json"])
     shown = capsys.readouterr().out
-    write_investigation(folder)
 
     problem = json.loads(shown)
     assert ended == code
@@ -354,3 +353,16 @@ def test_data_alone_is_on_stdout_while_a_run_reports_on_stderr(empty: Path) -> N
     assert json.loads(ended.out)["verdict"] == "REPRODUCTION_PINNED"
     assert "outcomes sealed" in ended.err
     assert "\x1b" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize("more", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+def test_a_terminal_gets_colour_unless_it_asks_for_none(
+    more: dict[str, str], folder: Path
+) -> None:
+    env = environment(**{"TERM": "xterm", **more})
+
+    code, shown = at_terminal(folder, "verdict", env=env)
+
+    assert code == 0
+    assert "REPRODUCTION_PINNED" in shown
+    assert ("\x1b" in shown) == (more == {})

@@ -48,12 +48,11 @@ def test_every_option_of_a_command_has_help(name: str) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_in_the_readme_or_the_pages(name: str) -> None:
+def test_every_command_is_in_the_readme_or_the_pages() -> None:
     pages = (ROOT / "README.md", *(ROOT / "docs").glob("**/*.md"))
     text = " ".join(path.read_text("utf-8") for path in pages)
 
-    assert f"reproduce {name}" in text
+    assert [name for name in COMMANDS if f"reproduce {name}" not in text] == []
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -1,19 +1,12 @@
 """`quick`: two commands, one question, one verdict, and a file that is kept."""
 
 import json
-import os
-import pty
-import select
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from reproduce.cli.app import run
-from reproduce.testing.commands import environment, investigations, state, words
-
-DEADLINE_S = 30
+from reproduce.testing.commands import at_terminal, investigations, state
 
 LOSES = 'sh -c "echo LOST; exit 1"'
 HOLDS = 'sh -c "echo HELD"'
@@ -29,49 +22,10 @@ def quick(*more: str, treatment: str = LOSES, control: str = HOLDS, n: int = 10)
     return ["quick", "-n", str(n), "--treatment", treatment, "--control", control, *more]
 
 
-def asked(folder: Path, answer: bytes, *arguments: str) -> tuple[int, str]:
-    """Runs the command at a terminal and answers its one question; returns how it ended."""
-    driver, terminal = pty.openpty()
-    with subprocess.Popen(
-        words(*arguments),
-        cwd=folder,
-        env=environment(TERM="xterm"),
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-    ) as ended:
-        os.close(terminal)
-        shown = until(driver, b"[y/N]")
-        os.write(driver, answer)
-        shown += until(driver, None)
-        code = ended.wait(DEADLINE_S)
-    os.close(driver)
-    return code, shown.decode("utf-8", "replace")
-
-
-def until(driver: int, wanted: bytes | None) -> bytes:
-    """What the terminal shows until it shows what is wanted, or until the command left it."""
-    shown, deadline = b"", time.monotonic() + DEADLINE_S
-    while wanted is None or wanted not in shown:
-        assert time.monotonic() < deadline, shown
-        if not select.select([driver], [], [], 0.5)[0]:
-            continue
-        try:
-            data = os.read(driver, 65536)
-        except OSError:
-            data = b""  # the last process at the terminal left it
-        if not data:
-            assert wanted is None, shown
-            return shown
-        shown += data
-    return shown
-
-
 def test_quick_in_an_empty_folder_writes_the_file_asks_once_and_prints_the_verdict(
     empty: Path,
 ) -> None:
-    code, shown = asked(empty, b"y\n", *quick())
+    code, shown = at_terminal(empty, *quick(), answer=b"y\n")
 
     assert code == 0, shown
     assert (empty / "reproduce.toml").is_file()
@@ -83,7 +37,7 @@ def test_quick_in_an_empty_folder_writes_the_file_asks_once_and_prints_the_verdi
 
 
 def test_no_for_an_answer_is_4_and_nothing_ran(empty: Path) -> None:
-    code, shown = asked(empty, b"n\n", *quick())
+    code, shown = at_terminal(empty, *quick(), answer=b"n\n")
 
     assert code == 4
     assert "was not approved" in shown

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from errno import EAGAIN, ENOENT
+from types import SimpleNamespace
 
 import numpy as np
 import orjson
@@ -26,9 +27,11 @@ from matrices import (
 )
 from policies import Status
 from reproduce import clock
+from reproduce.engine import recovery
 from reproduce.engine.loop import Controls, Interrupt
 from reproduce.engine.session import approve, run
 from reproduce.errors import InfrastructureError, NotApprovedError
+from reproduce.executors.spool import Spool
 from reproduce.judging import bodies, story_of
 from reproduce.state import state_of
 from reproduce.testing.executors import ScriptedExecutor, SlotLost, ended
@@ -222,7 +225,7 @@ def test_a_command_that_does_not_exist_is_not_tried_again(bench):
     assert len(bench.executor.begun) == 20
 
 
-def test_an_interrupt_keeps_what_ran_and_the_next_session_runs_only_the_rest(bench):
+def test_an_interrupt_keeps_what_ran_and_the_next_session_runs_only_the_rest(bench, monkeypatch):
     seen = []
 
     def script(order):
@@ -237,30 +240,15 @@ def test_an_interrupt_keeps_what_ran_and_the_next_session_runs_only_the_rest(ben
     before = sorted(record["trial"] for record in bench.records())
     assert before == sorted(seen)
     assert 7 <= len(before) < 20
-    # The double of an executor writes no spools; the ones of the first session are said to be
-    # there by making what the recovery looks for.
-    second = resumed(bench, script)
+    # The double of an executor writes no spools; these show that nothing else had begun.
+    shown = [Spool(header=SimpleNamespace(slot=slot), started={}, reports=()) for slot in range(2)]
+    monkeypatch.setattr(recovery, "_spools", lambda _folder: shown)
+
+    second = bench.run(script)
 
     assert sorted(seen) == list(range(20))
     assert second.verdict.status is Status.REPRODUCTION_PINNED
     bench.verified()
-
-
-def resumed(bench, script):
-    """A session after one whose spools show that nothing else had begun."""
-    from reproduce.engine import recovery
-    from reproduce.executors.spool import Spool
-
-    headers = [
-        Spool(header=type("Header", (), {"slot": slot})(), started={}, reports=())
-        for slot in range(2)
-    ]
-    original = recovery._spools
-    recovery._spools = lambda _folder: headers
-    try:
-        return bench.run(script)
-    finally:
-        recovery._spools = original
 
 
 def test_a_killed_trial_is_recorded_as_cancelled_and_counts_as_unresolved(bench):

@@ -104,7 +104,12 @@ CASES = {
     ),
     "a SyntaxError under exit codes": (EXIT_CODE, "def", "unresolved", Reason.HARNESS_ERROR),
     "a plain exit 1 under exit codes": (EXIT_CODE, "raise SystemExit(1)", "matched", None),
-    "another exit code": (EXIT_CODE, "raise SystemExit(4)", "unresolved", Reason.INCONCLUSIVE_EXIT),
+    "another exit code": (
+        EXIT_CODE,
+        "raise SystemExit(4)",
+        "unresolved",
+        Reason.INCONCLUSIVE_EXIT,
+    ),
     "the symptom and then exit 0": (
         OUTPUT,
         "print('VIOLATED')",
