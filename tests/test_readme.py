@@ -41,7 +41,7 @@ def test_the_commands_of_the_readme_work_one_after_the_other(tmp_path):
     # 15 of 60 are expected; fewer than 3 would not be pinned: less than once in a million.
     assert "REPRODUCTION_PINNED" in done.stdout
     assert "Only binomial/1 was declared" in done.stdout
-    assert "2 investigations of this plan or issue" in done.stdout
+    assert "1 other investigation of this plan" in done.stdout
     assert "recomputed by reproduce" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
 

@@ -178,9 +178,9 @@ class Recorder:
             "stderr": stderr,
             "files": [_file(file, blobs) for file in report.files],
             "findings": [finding.model_dump() for finding in findings],
-            "knobs": [{"name": name, "value": value} for name, value in knobs],
+            "knobs": [{"name": name, "value": _text(value)} for name, value in knobs],
             "knobs_not_applied": list(missed),
-            "detail": report.detail,
+            "detail": _text(report.detail),
         }
         return body, tuple(blobs)
 
@@ -206,7 +206,12 @@ def _file(file: KeptFile, blobs: list[Blob]) -> dict[str, Any]:
         sha256 = hashlib.sha256(file.content).hexdigest()
         if file.content:
             blobs.append(Blob(sha256, file.content))
-    return {"path": file.path, "size": file.size, "sha256": sha256}
+    return {"path": _text(file.path), "size": file.size, "sha256": sha256}
+
+
+def _text(found: str) -> str:
+    """Text that canonical JSON can carry: a file name may hold bytes that are not UTF-8."""
+    return found.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _lost_report(order: Order, *, slot: int, ending: Ending, detail: str) -> Report:

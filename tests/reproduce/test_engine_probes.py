@@ -51,6 +51,16 @@ if os.fork() == 0:
 print("HELD", flush=True)
 """
 
+ODD_FILES = """
+import os
+out = os.environ["REPRODUCE_OUT"].encode()
+for name in (b"plain", b"not-utf8-\\xff", b"line\\nfeed", b"-rf"):
+    open(os.path.join(out, name), "w").write("x")
+os.symlink("/etc/passwd", os.path.join(out, b"link"))
+os.mkfifo(os.path.join(out, b"pipe"))
+print("HELD")
+"""
+
 FLOOD = """
 import sys
 line = b"x" * 65535 + b"\\n"
@@ -130,6 +140,7 @@ CASES = {
         Reason.KILLED_BY_SIGNAL,
     ),
     "a child that outlives its parent": (OUTPUT, FORKS, "clean", None),
+    "odd files in the output folder": (OUTPUT, ODD_FILES, "clean", None),
     "200 MB of output": (OUTPUT, FLOOD, "unresolved", Reason.OUTPUT_LIMIT),
     "the symptom in the dropped middle": (OUTPUT, DROPPED, "unresolved", Reason.OUTPUT_LIMIT),
     "the symptom before the dropped part": (OUTPUT, HEAD, "matched", None),
@@ -246,6 +257,9 @@ def test_a_probe_that_misbehaves_reads_as_what_it_is(
     assert verification.holds, verification.checks
     if "os.fork" in probe:
         assert [record["leftovers"] for record in records] == [1, 1]
+    if "mkfifo" in probe:
+        names = {file["path"] for record in records for file in record["files"]}
+        assert names == {"plain", "not-utf8-\\xff", "line\nfeed", "-rf"}
     if "3200" in probe:
         assert {record["stdout"]["size"] for record in records} == {3200 * 65536}
         assert all(record["stdout"]["stored"] < 70_000 for record in records)
