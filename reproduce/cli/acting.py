@@ -1,6 +1,7 @@
 """What the acting commands do, once heavy libraries may be loaded."""
 
 import os
+import shlex
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -34,6 +35,7 @@ from reproduce.running import (
     seal_file,
     translated,
 )
+from reproduce.state import nearest_state
 
 DEMO = ("reproduce.toml", "probe.sh")
 
@@ -177,7 +179,10 @@ def _run(
         say(f"interrupted; everything recorded is kept. `reproduce run {path}` resumes")
         raise typer.Exit(ExitCode.INTERRUPTED)
     account = account_of(
-        opened.store, investigation, ledger=opened.shown, next_commands=_following(investigation)
+        opened.store,
+        investigation,
+        ledger=opened.shown,
+        next_commands=_following(opened, investigation),
     )
     show_verdict(account, manner)
     raise typer.Exit(_exit_code(account, manner))
@@ -191,12 +196,16 @@ def show_verdict(account: Account, manner: Manner) -> None:
         emit(verdict_text(account, look(plain=manner.plain)))
 
 
-def _following(investigation: str) -> tuple[str, ...]:
+def _following(opened: Opened, investigation: str) -> tuple[str, ...]:
+    """Commands to go on with, as they work from where the person stands."""
     name = investigation[:15]
+    where = ""
+    if nearest_state(Path.cwd()).ledger != opened.path.resolve():
+        where = f" --ledger {shlex.quote(opened.shown)}"
     return (
-        f"reproduce explain {name}",
-        f"reproduce export {name} -f md",
-        f"reproduce verify {name}",
+        f"reproduce explain {name}{where}",
+        f"reproduce export {name} -f md{where}",
+        f"reproduce verify {name}{where}",
     )
 
 

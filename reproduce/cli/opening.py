@@ -19,6 +19,7 @@ class Opened(NamedTuple):
 
     store: LedgerStore
     state: State
+    path: Path
     shown: str
 
 
@@ -40,7 +41,7 @@ def ledger(
         raise UsageError(message, hint=hint)
     try:
         with open_store(where, for_audit=for_audit) as store:
-            yield Opened(store, home, _shown(where))
+            yield Opened(store, home, where, _shown(where))
     except LedgerError as error:
         raise translated(error) from error
 

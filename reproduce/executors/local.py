@@ -322,7 +322,7 @@ class LocalExecutor:
             "host": host.nodename,
             "kernel": f"{host.sysname} {host.release}",
             "machine": host.machine,
-            "python": platform.python_version(),
+            "driver_python": platform.python_version(),
         }
         return Place(tuple(sorted(facts.items())), boot_id())
 
