@@ -59,7 +59,9 @@ def test_a_full_disk_is_exit_5_and_the_same_run_goes_on_after_it(tmp_path):
     (tmp_path / "reproduce.toml").write_text(FILE.format(log=tmp_path / "starts.log"))
     (tmp_path / "starts.log").touch()
     script = SCRIPT.format(python=sys.executable)
-    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+    unshare = (
+        ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+    )
 
     done = subprocess.run(
         [*unshare, "bash", "-c", script, "-", str(tmp_path)],

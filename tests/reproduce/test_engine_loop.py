@@ -11,20 +11,7 @@ import pytest
 from ledger.errors import StoreUnavailableError
 from ledger.memory import MemoryStore
 from ledger.records import Ending, EntryKind, StopReason
-from matrices import (
-    Budget,
-    Choice,
-    Condition,
-    Contrast,
-    ExitCodeSymptom,
-    Plan,
-    PolicyRef,
-    Role,
-    Source,
-    SourceKind,
-    schedule,
-    trial_seed,
-)
+from matrices import schedule, trial_seed
 from policies import Status
 from reproduce import clock
 from reproduce.engine import recovery
@@ -35,32 +22,8 @@ from reproduce.executors.spool import Spool
 from reproduce.judging import bodies, story_of
 from reproduce.state import state_of
 from reproduce.testing.executors import ScriptedExecutor, SlotLost, ended
+from reproduce.testing.plans import two_arm_plan
 from reproduce.verification import verify
-
-
-def plan_with(trials=10, policy="strict/2", **budget):
-    conditions = tuple(
-        Condition(
-            name=f"arm={role}",
-            choices=(Choice(factor="arm", level=role.value),),
-            role=role,
-            stratum="",
-            cmd=("probe",),
-            timeout_us=1_000_000,
-        )
-        for role in Role
-    )
-    return Plan(
-        title="scripted",
-        source=Source(kind=SourceKind.NONE),
-        symptoms=(ExitCodeSymptom(matched=(1,), clean=(0,)),),
-        primary="symptom",
-        conditions=conditions,
-        contrasts=(Contrast(stratum="", treatment=0, control=1),),
-        budget=Budget(trials=trials, parallel=2, **budget),
-        policy=PolicyRef(name=policy),
-        seed=11,
-    )
 
 
 def treatment_matches(order):
@@ -104,7 +67,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path):
-    return Bench(tmp_path, plan_with())
+    return Bench(tmp_path, two_arm_plan(10))
 
 
 def test_every_planned_trial_is_recorded_once_with_its_seed_and_the_verdict_is_issued(bench):
@@ -155,7 +118,7 @@ def test_blocks_are_given_out_in_schedule_order_and_stay_on_one_slot(bench):
 
 
 def test_an_unapproved_plan_runs_nothing(tmp_path):
-    bench = Bench(tmp_path, plan_with())
+    bench = Bench(tmp_path, two_arm_plan(10))
     bench.name = clock.new_investigation_id()
     bench.store.open_investigation(bench.name, bench.plan, recorded_us=1)
 
@@ -167,10 +130,10 @@ def test_an_unapproved_plan_runs_nothing(tmp_path):
 
 
 def test_an_approval_of_another_plan_runs_nothing(tmp_path):
-    bench = Bench(tmp_path, plan_with())
+    bench = Bench(tmp_path, two_arm_plan(10))
     bench.name = clock.new_investigation_id()
     bench.store.open_investigation(bench.name, bench.plan, recorded_us=1)
-    approve(bench.store, bench.name, plan_with(trials=11), by="someone")
+    approve(bench.store, bench.name, two_arm_plan(11), by="someone")
 
     with pytest.raises(NotApprovedError, match="another plan"):
         bench.run(treatment_matches)
@@ -266,7 +229,7 @@ def test_a_killed_trial_is_recorded_as_cancelled_and_counts_as_unresolved(bench)
 
 
 def test_wall_time_kills_what_runs_and_leaves_the_rest_missing(tmp_path):
-    bench = Bench(tmp_path, plan_with(wall_us=50_000))
+    bench = Bench(tmp_path, two_arm_plan(10, wall_us=50_000))
 
     session = bench.run(lambda order: None if order.number >= 4 else treatment_matches(order))
 
@@ -351,7 +314,7 @@ def test_a_finished_investigation_is_judged_again_and_not_run_again(bench):
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_slots_do_the_accounts_add_up(tmp_path, seed):
     random = np.random.default_rng(seed)
-    bench = Bench(tmp_path, plan_with(trials=40))
+    bench = Bench(tmp_path, two_arm_plan(40))
     transient = set()
 
     def script(order):
