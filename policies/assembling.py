@@ -1,11 +1,12 @@
 """Puts a verdict together from how its contrasts read: headline, rates, reasons.
 
-What every policy shares stands here: a conflict in the ledger blocks a positive claim, an
-unsealed look is said, and the headline is the most positive contrast.
+What every policy shares stands here: a conflict in the ledger blocks every claim, an unsealed
+look is said, and the headline is the most positive contrast.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import ceil, floor
 
 from matrices import ExitCodeSymptom, Plan, PolicyRef
 from policies.evidence import Evidence
@@ -19,9 +20,6 @@ from policies.model import (
     VerdictReason,
 )
 from policies.stats.rates import clopper_pearson
-
-POSITIVE = frozenset({Status.REPRODUCTION_PINNED, Status.PARTIAL, Status.WEAK_SIGNAL})
-"""Classes that say something about the symptom being there."""
 
 RATE_CONFIDENCE = Fraction(9, 10)
 """Two-sided confidence of printed rates where a policy declares none: each limit holds at 95 %."""
@@ -59,10 +57,10 @@ def assemble(
 
 
 def _blocked(contrast: ContrastVerdict) -> ContrastVerdict:
-    if contrast.status not in POSITIVE:
-        return contrast
+    """The contrast unresolved: an exclusion rests on the records as much as a positive claim."""
     reasons = (VerdictReason.CONFLICT, *contrast.reasons)
-    return contrast.model_copy(update={"status": Status.UNRESOLVED, "reasons": reasons})
+    update = {"status": Status.UNRESOLVED, "reasons": reasons, "tipping": None}
+    return contrast.model_copy(update=update)
 
 
 def _plan_reasons(plan: Plan, evidence: Evidence) -> tuple[VerdictReason, ...]:
@@ -90,13 +88,18 @@ def rate_figure(tally: Tally, confidence: Fraction) -> RateFigure:
     return RateFigure(
         condition=tally.condition,
         rate=_digits(round(Fraction(tally.matched, tally.valid) * _SCALE)),
-        lower=_digits(int(limits.lower * _SCALE)),
-        upper=_digits(-int(-limits.upper * _SCALE // 1)),
+        lower=_digits(floor(limits.lower * _SCALE + _GUARD)),
+        upper=_digits(ceil(limits.upper * _SCALE - _GUARD)),
         confidence=str(float(confidence)),
     )
 
 
 _SCALE = 10_000
+
+_GUARD = 1e-9
+"""In units of the last digit. A limit exactly on the lattice, such as 0.05 after 1 match in 1
+trial, would else fall on either side of it by the last bit of a float, and the same records would
+give other bytes on another machine. It moves a limit by at most 1e-13."""
 
 
 def _digits(scaled: int) -> str:

@@ -25,6 +25,7 @@ from policies.evidence import Evidence, tallies
 from policies.model import (
     ContrastVerdict,
     Figure,
+    Status,
     Tally,
     Verdict,
     VerdictReason,
@@ -94,7 +95,8 @@ def judge(
     one, other = arm_of(treatment), arm_of(control)
     facts = facts_of(one, other, wanted)
     tip = None
-    if facts.established:
+    # Where rule 1 stops the verdict there is no claim that anything could undo.
+    if facts.established and found.status is not Status.UNRESOLVED:
         tip = tipping(one, other, margin=NO_DIFFERENCE, alpha=wanted.alpha)
     figures = figures_of(one, other, wanted)
     return ContrastVerdict(
@@ -114,11 +116,19 @@ def _caveats(found: ContrastVerdict, wanted: Parameters) -> tuple[str, ...]:
         f"each printed limit holds at {each} by itself: together a {both} interval",
     ]
     lower = found.figure("difference_lower")
-    established = any(gate.name == "established" and gate.holds for gate in found.gates)
-    if established and lower is not None and Fraction(lower) < 0:
+    upper = found.figure("difference_upper")
+    holds = {gate.name: gate.holds for gate in found.gates}
+    if holds.get("established") and lower is not None and Fraction(lower) < 0:
         # p is not monotone in the margin; the verdict reads p at 0, the limit all p below it.
         caveats.append(
             "the difference is established at 0, but its printed lower limit lies below 0: the "
             "exact p-value rises above alpha again just below 0"
+        )
+    excluded = not holds.get("effect_not_excluded", True)
+    if excluded and upper is not None and Fraction(upper) > wanted.min_effect:
+        effect = decimal(wanted.min_effect)
+        caveats.append(
+            f"a difference of {effect} is excluded, but the printed upper limit lies above "
+            f"{effect}: the exact p-value rises above alpha again above {effect}"
         )
     return tuple(caveats)

@@ -4,6 +4,7 @@ Frozen with the policy: a change of meaning is a new version beside it.
 """
 
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import ceil
 
@@ -19,8 +20,16 @@ from policies.stats.difference import chan_zhang
 from policies.stats.missing import Arm, Reading, best_reading, complete_reading, worst_reading
 from policies.stats.score import p_greater, p_less
 
-_PLAIN = 0.001  # p-values from here on are written without an exponent
+_PLAIN = Decimal("0.001")  # p-values from here on are written without an exponent
 _LEAST = 1e-12  # what a comparison of large arms may skip
+
+_GUARD = Decimal("1e-9")
+"""Relative. A p-value exactly on the printed lattice, such as 1/64, would else be rounded by the
+last bit of a float, and the same records would give other bytes on another machine."""
+
+_UP = Context(rounding=ROUND_CEILING)
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_CEILING)
+_FIVE_PLACES = Decimal("0.00001")
 
 
 def budget_gates(treatment: Tally, control: Tally, wanted: Parameters) -> tuple[Gate, ...]:
@@ -87,8 +96,8 @@ def claim_gates(
 def figures_of(treatment: Arm, control: Arm, wanted: Parameters) -> dict[str, str]:
     """Return the figures by name, in the order in which they are given.
 
-    The limits are exact on their lattice of 1/1000; p-values have three or more digits, and
-    decisions are never made on them.
+    The limits are exact on their lattice of 1/1000, the difference is rounded exactly; p-values
+    are rounded up to three or more digits, and decisions are never made on them.
     """
     complete = complete_reading(treatment, control)
     best = best_reading(treatment, control)
@@ -99,9 +108,9 @@ def figures_of(treatment: Arm, control: Arm, wanted: Parameters) -> dict[str, st
         "p_established_worst": _p_established(worst_reading(treatment, control)),
         "p_excluded": _p_excluded(complete, wanted),
         "p_excluded_best": _p_excluded(best, wanted),
-        "difference": f"{float(difference):.4f}",
-        "difference_lower": f"{float(limits.lower):.3f}",
-        "difference_upper": f"{float(limits.upper):.3f}",
+        "difference": _fixed(difference, 4),
+        "difference_lower": _fixed(limits.lower, 3),
+        "difference_upper": _fixed(limits.upper, 3),
         "difference_confidence": decimal(1 - wanted.alpha),
         "min_effect": decimal(wanted.min_effect),
     }
@@ -116,6 +125,18 @@ def _p_excluded(reading: Reading, wanted: Parameters) -> str:
 
 
 def _p_text(value: float) -> str:
+    """Return a p-value rounded up, so that one above a level is not shown as equal to it."""
     if value < _LEAST:
         return f"< {_LEAST:.0e}"
-    return f"{value:.5f}" if value >= _PLAIN else f"{value:.2e}"
+    guarded = _UP.multiply(Decimal(value), 1 - _GUARD)
+    short = _THREE_DIGITS.plus(guarded)
+    if short < _PLAIN:
+        return f"{float(short):.2e}"
+    return f"{guarded.quantize(_FIVE_PLACES, context=_UP):f}"
+
+
+def _fixed(value: Fraction, places: int) -> str:
+    """Return a number with so many digits after the point, rounded exactly; 0 has no sign."""
+    scaled = round(value * 10**places)
+    whole, part = divmod(abs(scaled), 10**places)
+    return f"{'-' * (scaled < 0)}{whole}.{part:0{places}d}"

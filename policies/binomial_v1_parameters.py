@@ -130,5 +130,19 @@ def require_served(plan: Plan) -> None:
 
 
 def decimal(value: Fraction) -> str:
-    """Return a declared number without needless digits."""
-    return f"{float(value):.9f}".rstrip("0").rstrip(".")
+    """Return a declared number, not below 0, exactly and without needless digits.
+
+    Raises:
+        ValueError: the number has no finite decimal expansion.
+    """
+    rest, places = value.denominator, 0
+    for prime in (2, 5):
+        power = 0
+        while rest % prime == 0:
+            rest, power = rest // prime, power + 1
+        places = max(places, power)
+    if rest != 1:
+        message = f"{value} is not a decimal number"
+        raise ValueError(message)
+    whole, part = divmod(value.numerator * (10**places // value.denominator), 10**places)
+    return f"{whole}.{part:0{places}d}" if places else str(whole)

@@ -6,7 +6,7 @@ Frozen with the policy: a change of meaning is a new version beside it.
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 from typing import NamedTuple
 
 from matrices import Plan
@@ -29,6 +29,12 @@ NEVER = Fraction(0)
 
 WEAK = Fraction(4, 5)
 """A plan whose power is below this is called weak, whether or not it declares a power."""
+
+_WEAK_TOLERANCE = 1e-9
+"""Far above the error of a computed power: no float decides whether a verdict says weak."""
+
+_REACHED_TOLERANCE = 1e-12
+"""What a computed power may lie below a goal that it reaches exactly."""
 
 SHARES = (Fraction(1, 20), Fraction(1, 10))
 """Unresolved shares that power is shown for beside the declared one."""
@@ -68,12 +74,20 @@ class Reach(NamedTuple):
     @property
     def reached(self) -> bool:
         """Whether the plan reaches the power it declares."""
-        return self.declared is None or self.power[0].pinned >= self.declared
+        return self.declared is None or _reaches(self.power[0].pinned, self.declared)
 
     @property
     def weak(self) -> bool:
         """Whether the smallest effect that matters would often be missed."""
-        return self.power[0].pinned < WEAK
+        return _is_weak(self.power[0].pinned)
+
+
+def _reaches(power: float, goal: Fraction) -> bool:
+    return power >= float(goal) - _REACHED_TOLERANCE
+
+
+def _is_weak(power: float) -> bool:
+    return power < float(WEAK) - _WEAK_TOLERANCE
 
 
 def reach(plan: Plan) -> Reach:
@@ -89,7 +103,7 @@ def reach(plan: Plan) -> Reach:
     excluding = _first(lambda n: _empty_table(n, wanted))
     rows = tuple(_row(trials, *row, wanted) for row in _rows(trials, wanted))
     goal = WEAK if wanted.power is None else wanted.power
-    enough = trials if rows[0].pinned >= goal else _trials_for(goal, wanted, above=trials)
+    enough = trials if _reaches(rows[0].pinned, goal) else _trials_for(goal, wanted, above=trials)
     return Reach(
         trials=trials,
         possible=_best_table(trials, wanted),
@@ -115,11 +129,13 @@ def check(plan: Plan) -> Reach:
         hint = f"plan at least {found.trials_possible} trials, or raise `alpha`"
         raise PolicyError(message, place="budget.trials", hint=hint)
     if found.declared is not None and not found.reached:
-        power, goal = found.power[0].pinned, float(found.declared)
-        message = f"{found.trials} trials a condition have a power of {power:.3f}, below {goal:g}"
+        # Rounded down, so that a power is never shown as large as the goal that it misses.
+        power = decimal(Fraction(floor(found.power[0].pinned * 1000), 1000))
+        goal = decimal(found.declared)
+        message = f"{found.trials} trials a condition have a power of {power}, below {goal}"
         more = found.trials_for_power
         hint = (
-            f"plan at least {more} trials, or raise `min_effect` or `alpha`"
+            f"plan {more} trials, or raise `min_effect` or `alpha`"
             if more is not None
             else f"{MOST_TRIALS} trials are not enough: raise `min_effect`, or lower `unresolved`"
         )
@@ -132,10 +148,11 @@ def weaknesses(trials: int, wanted: Parameters) -> tuple[str, ...]:
     effect = decimal(wanted.min_effect)
     found = []
     power = _row(trials, *_rows(trials, wanted)[0], wanted).pinned
-    if power < WEAK:
+    if _is_weak(power):
+        # Without the power itself: a computed float would decide a byte of the verdict.
         found.append(
             f"a weak plan: a difference of {effect} beside a control that never matches is "
-            f"pinned with probability {power:.3f}"
+            f"pinned with a chance below {decimal(WEAK)}"
         )
     if not _empty_table(trials, wanted):
         found.append(f"no match in either arm would not exclude a difference of {effect}")
@@ -145,12 +162,12 @@ def weaknesses(trials: int, wanted: Parameters) -> tuple[str, ...]:
 def _rows(trials: int, wanted: Parameters) -> list[tuple[str, int, int]]:
     """Return the titles and unresolved counts that power is shown for; shares round up."""
     share = _unresolved(trials, wanted.unresolved)
-    rows = [(f"{float(wanted.unresolved):.0%} unresolved", share, share)]
+    rows = [(f"{decimal(100 * wanted.unresolved)}% unresolved", share, share)]
     if trials > 1:
         rows.append(("one unresolved control trial", 0, 1))
     for extra in SHARES:
         count = _unresolved(trials, extra)
-        rows.append((f"{float(extra):.0%} unresolved", count, count))
+        rows.append((f"{decimal(100 * extra)}% unresolved", count, count))
     return rows
 
 
@@ -185,7 +202,7 @@ def _trials_for(goal: Fraction, wanted: Parameters, *, above: int) -> int | None
 
     def reaches(trials: int) -> bool:
         count = _unresolved(trials, wanted.unresolved)
-        return _row(trials, "", count, count, wanted).pinned >= goal
+        return _reaches(_row(trials, "", count, count, wanted).pinned, goal)
 
     first = first_reaching(reaches)
     if first is None or first > above:

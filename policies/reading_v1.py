@@ -78,13 +78,15 @@ _JUNIT: Mapping[str, Read] = {
 """What a JUnit report said of the case. A case that did not run is a fault of the harness."""
 
 
+_ENDED = (Ending.EXITED, Ending.SIGNALLED)
+"""Endings that come with a code."""
+
+
 def read(symptom: Symptom, facts: Facts) -> Read:
     """The outcome of one attempt for one symptom."""
-    never = _NEVER_MEASURED.get(facts.ending)
-    if never is not None:
-        return unresolved(never)
-    if facts.knob_missed:
-        return unresolved(Reason.KNOB_NOT_APPLIED)
+    unread = _unread(facts)
+    if unread is not None:
+        return unresolved(unread)
     if isinstance(symptom, TimeoutSymptom):
         return _read_timeout(symptom, facts)
     if facts.ending == Ending.TIME_LIMIT:
@@ -102,10 +104,28 @@ def read(symptom: Symptom, facts: Facts) -> Read:
             assert_never(symptom)
 
 
-def _exit(facts: Facts) -> int:
+def _unread(facts: Facts) -> Reason | None:
+    """Why an attempt shows nothing, whatever the symptom; `None` where it may."""
+    never = _NEVER_MEASURED.get(facts.ending)
+    if never is not None:
+        return never
+    if not _is_known(facts):
+        return Reason.HARNESS_ERROR
+    return Reason.KNOB_NOT_APPLIED if facts.knob_missed else None
+
+
+def _is_known(facts: Facts) -> bool:
+    """Whether it is known how the attempt ended: a code that is lacking is not exit 0."""
+    if facts.ending in _ENDED:
+        return facts.code is not None
+    return facts.ending == Ending.TIME_LIMIT
+
+
+def _exit(facts: Facts) -> int | None:
     """The exit code, or the signal number written negative as the symptoms declare it."""
-    code = facts.code if facts.code is not None else 0
-    return -code if facts.ending == Ending.SIGNALLED else code
+    if facts.code is None:
+        return None
+    return -facts.code if facts.ending == Ending.SIGNALLED else facts.code
 
 
 def _undeclared(facts: Facts, *, otherwise: Reason) -> Read:
@@ -146,7 +166,8 @@ def _read_output(symptom: OutputSymptom, facts: Facts) -> Read:
     pattern = ("pattern", SEEN) in facts.findings
     clean = ("clean", SEEN) in facts.findings or code in symptom.clean_exit
     if pattern:
-        declared = code in symptom.exit if symptom.exit else True
+        # A bug that exits 0 declares it: exit 0 mostly says that nothing went wrong.
+        declared = code in symptom.exit if symptom.exit else code != 0
         if declared and not clean:
             return MATCHED
         return unresolved(Reason.CONFLICTING_EVIDENCE)

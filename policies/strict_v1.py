@@ -1,5 +1,6 @@
 """`strict/1`: the published threshold rule, as published. It states no error rate.
 
+It reads the trials that there are; a verdict on fewer than were planned says so (`budget`).
 Frozen: a change of meaning is a new version beside it.
 """
 
@@ -8,7 +9,7 @@ from collections.abc import Mapping
 from matrices import Plan, Setting
 from policies.assembling import assemble
 from policies.evidence import Evidence, tallies
-from policies.model import ContrastVerdict, Gate, PolicyError, Tally, Verdict
+from policies.model import ContrastVerdict, Gate, PolicyError, Tally, Verdict, VerdictReason
 from policies.threshold_rule import MIN_VALID, NO_ERROR_RATE, condition_class, contrast_class
 
 NAME = "strict/1"
@@ -41,6 +42,7 @@ def judge(contrast: int, treatment: Tally, control: Tally) -> ContrastVerdict:
     treated = condition_class(treatment.matched, treatment.valid)
     controlled = condition_class(control.matched, control.valid)
     found = contrast_class(treated, controlled)
+    budget = (VerdictReason.BUDGET,) if treatment.missing or control.missing else ()
     gates = (
         Gate(
             name="valid",
@@ -65,5 +67,5 @@ def judge(contrast: int, treatment: Tally, control: Tally) -> ContrastVerdict:
         ),
     )
     return ContrastVerdict(
-        contrast=contrast, status=found.status, reasons=found.reasons, gates=gates
+        contrast=contrast, status=found.status, reasons=(*found.reasons, *budget), gates=gates
     )

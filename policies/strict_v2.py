@@ -1,7 +1,8 @@
 """`strict/2`: the published thresholds, held to the worst reading. It states no error rate.
 
 Unresolved trials count against the claim: the class is the lower of the complete-case and the
-worst-reading classes. Frozen: a change of meaning is a new version beside it.
+worst-reading classes. Missing trials leave it unresolved. Frozen: a change of meaning is a new
+version beside it.
 """
 
 from collections.abc import Mapping
@@ -69,7 +70,7 @@ def judge(contrast: int, treatment: Tally, control: Tally) -> ContrastVerdict:
     worst = _worst(treatment, control, extra_matches=control.unresolved)
     found = _classify(treatment, control, complete=complete, worst=worst)
     tipping = None
-    if complete.status is Status.REPRODUCTION_PINNED:
+    if complete.status is Status.REPRODUCTION_PINNED and found.status is not Status.UNRESOLVED:
         tipping = tipping_number(treatment, control)
     return ContrastVerdict(
         contrast=contrast,
@@ -102,6 +103,8 @@ def too_many_unresolved(tally: Tally) -> bool:
 def _classify(
     treatment: Tally, control: Tally, *, complete: Classified, worst: Classified
 ) -> Classified:
+    if treatment.missing or control.missing:
+        return Classified(Status.UNRESOLVED, (VerdictReason.BUDGET,))
     if too_many_unresolved(control):
         return Classified(Status.UNRESOLVED, (VerdictReason.CONTROL_UNRESOLVED,))
     if complete.status is Status.REPRODUCTION_PINNED and worst.status != complete.status:
@@ -109,7 +112,8 @@ def _classify(
     found = min(complete, worst, key=lambda item: _STRENGTH.index(item.status))
     if found.status is not Status.NOT_REPRODUCED:
         if found.status != complete.status:
-            return Classified(found.status, (*found.reasons, VerdictReason.FRAGILE))
+            reasons = tuple(r for r in found.reasons if _was_seen(r, control))
+            return Classified(found.status, (VerdictReason.FRAGILE, *reasons))
         return found
     if too_many_unresolved(treatment):
         return Classified(Status.UNRESOLVED, (VerdictReason.TREATMENT_UNRESOLVED,))
@@ -119,6 +123,11 @@ def _classify(
     if best is not Status.NOT_REPRODUCED:
         return Classified(Status.UNRESOLVED, (VerdictReason.TREATMENT_UNRESOLVED,))
     return found
+
+
+def _was_seen(reason: VerdictReason, control: Tally) -> bool:
+    """Whether a reason of the worst reading holds of the trials, not only of how they are read."""
+    return reason is not VerdictReason.SYMPTOM_IN_CONTROL or control.matched > 0
 
 
 def tipping_number(treatment: Tally, control: Tally) -> int | None:

@@ -155,7 +155,10 @@ def _goal(surface: Surface, best: float) -> float:
 def _bounds(surface: Surface, a: Floats, b: Floats, ends: Floats, goal: float) -> Floats:
     """Return the smaller of the two bounds; the monotone one only where it is needed."""
     curvature = np.maximum(surface.information(a), surface.information(b))
-    result = ends + curvature * (b - a) ** 2 / 8
+    width = b - a
+    # An interval of one point has the value there; its information may be infinite.
+    rise = np.multiply(curvature, width**2 / 8, out=np.zeros_like(width), where=width > 0)
+    result = ends + rise
     wide = result > goal
     if wide.any():
         monotone = surface.probability(surface.shifted(b[wide]), a[wide])

@@ -46,6 +46,14 @@ def quick(
     clean: Annotated[
         str | None, typer.Option("--clean", metavar="RE2", help="What a trial without it prints.")
     ] = None,
+    exits: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--exit",
+            metavar="CODE",
+            help="Exit that goes with `--match`; repeatable. Default: any but 0.",
+        ),
+    ] = None,
     timeout_s: Annotated[
         str, typer.Option("--timeout", metavar="SECONDS", help="Time limit of a trial.")
     ] = "60",
@@ -88,6 +96,7 @@ def quick(
         source=source,
         shell=shell,
         title=title,
+        exits=tuple(exits or ()),
     )
     path = write_quick(wanted, Path.cwd(), file)
     if not quiet:

@@ -26,6 +26,8 @@ class Quick(NamedTuple):
     source: str
     shell: bool
     title: str | None
+    exits: tuple[int, ...] = ()
+    """The exits that go with `match`; none means any but 0."""
 
 
 def write_quick(wanted: Quick, folder: Path, file: Path | None) -> Path:
@@ -103,6 +105,9 @@ def _symptom(wanted: Quick) -> list[str]:
         if wanted.clean is not None:
             message = "`--clean` says what a clean trial prints, but not what the bug prints"
             raise UsageError(message, place="--clean", hint="add `--match`")
+        if wanted.exits:
+            message = "`--exit` says which exits go with the bug's output, but not what it prints"
+            raise UsageError(message, place="--exit", hint="add `--match`")
         return [
             "# nobody said what the bug looks like: exit 1 is read as the bug, exit 0 as clean",
             'kind     = "exit-code"',
@@ -110,8 +115,14 @@ def _symptom(wanted: Quick) -> list[str]:
             "clean    = [0]",
             "declared = false",
         ]
+    if wanted.clean is None and 0 in wanted.exits:
+        message = "exit 0 goes with the bug, so it cannot tell a clean trial"
+        raise UsageError(message, place="--exit", hint="say what a clean one prints: `--clean`")
+    lines = ['kind    = "output"', f"pattern = {toml(wanted.match)}"]
+    if wanted.exits:
+        lines.append(f"exit    = {list(dict.fromkeys(wanted.exits))}")
     clean = "clean_exit = [0]" if wanted.clean is None else f"clean   = {toml(wanted.clean)}"
-    return ['kind    = "output"', f"pattern = {toml(wanted.match)}", clean]
+    return [*lines, clean]
 
 
 def _level(text: str, option: str, *, shell: bool) -> tuple[dict[str, str], list[str]]:

@@ -59,6 +59,17 @@ def level(confidence: str) -> str:
     return f"{digits.rstrip('0').rstrip('.')} %"
 
 
+def error_level(alpha: str) -> str:
+    """An error rate as a percentage, with all the digits that were declared."""
+    number = decimal_of(alpha)
+    if number is None:
+        return alpha
+    # Shifted as text: arithmetic would round to the precision of a context.
+    digits = f"{Decimal(f'{number:f}e2'):f}"
+    shown = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return f"{shown} %"
+
+
 def one_sided(confidence: str) -> str:
     """The confidence of each limit alone of a two-sided interval: half the error is its."""
     number = decimal_of(confidence)
@@ -70,7 +81,13 @@ def points(value: str, *, rounding: str = ROUND_HALF_EVEN) -> str:
     number = decimal_of(value)
     if number is None:
         return value
-    return f"{100 * number.quantize(Decimal('0.001'), rounding=rounding):+.1f} points"
+    rounded = number.quantize(Decimal("0.001"), rounding=rounding) + 0  # no minus before zero
+    return f"{100 * rounded:+.1f} points"
+
+
+def magnitude(value: str) -> str:
+    """A difference that is not negative in percentage points, rounded up, without a sign."""
+    return points(value, rounding=ROUND_CEILING).lstrip("+")
 
 
 def above(rate: RateFigure) -> str:

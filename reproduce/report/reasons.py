@@ -17,7 +17,7 @@ class Advice(NamedTuple):
 VERDICT_REASONS: Mapping[VerdictReason, Advice] = MappingProxyType(
     {
         VerdictReason.BUDGET: Advice(
-            "planned trials are missing, and the plan is judged on all of them",
+            "planned trials are missing, and what they would have shown is not known",
             "run the same plan again, which keeps finished trials; seal a new plan where the wall "
             "time is spent",
         ),
@@ -57,11 +57,11 @@ VERDICT_REASONS: Mapping[VerdictReason, Advice] = MappingProxyType(
             "check that the control is sound, or vary another factor",
         ),
         VerdictReason.INCONCLUSIVE: Advice(
-            "the trials neither show a difference nor rule one out",
+            "the trials neither show a difference nor rule out the smallest effect that matters",
             "declare a new plan with more trials; this one cannot be extended after the look",
         ),
         VerdictReason.CONFLICT: Advice(
-            "the ledger holds two contents under one key, so no positive verdict is given",
+            "the ledger holds two contents under one key, so the records cannot be relied on",
             "find which of the two writers is wrong with `reproduce ledger log`",
         ),
         VerdictReason.UNSEALED: Advice(
@@ -82,8 +82,9 @@ UNRESOLVED_REASONS: Mapping[Reason, Advice] = MappingProxyType(
             "read the output of such a trial; declare what a clean run shows",
         ),
         Reason.CONFLICTING_EVIDENCE: Advice(
-            "the trial showed the symptom and also spoke against it",
-            "make the patterns and the declared exits exclude each other",
+            "the trial showed the symptom and also spoke against it, such as by exit 0",
+            "make the patterns and the declared exits exclude each other; declare `exit = [0]` if "
+            "the bug exits 0",
         ),
         Reason.INCONCLUSIVE_EXIT: Advice(
             "the exit code is declared neither as matched nor as clean",

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from policies import ContrastVerdict, Status, Tally, VerdictReason
-from reproduce.report.figures import above, below, decimal_of, level, one_sided, points
+from reproduce.report.figures import (
+    above,
+    below,
+    decimal_of,
+    error_level,
+    level,
+    magnitude,
+    one_sided,
+    points,
+)
 from reproduce.report.model import Account, Arm, reasons_of
 from reproduce.report.reasons import UNRESOLVED_REASONS, VERDICT_REASONS, Advice
 from reproduce.report.text import one_line
@@ -58,9 +67,28 @@ def claim(account: Account) -> str:
     """The verdict in one sentence: the counts of its headline and what follows from them."""
     contrast = account.headline()
     sentence = f"{counts(*account.arms(contrast))}: {_meaning(account, contrast)}"
-    if VerdictReason.UNSEALED in reasons_of(account.verdict):
-        sentence += f"; {VERDICT_REASONS[VerdictReason.UNSEALED].meaning}"
+    for addition in (*_missing(account, contrast), *_early(account)):
+        sentence += f"; {addition}"
     return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _missing(account: Account, contrast: ContrastVerdict) -> Iterator[str]:
+    tallies = [arm.tally for arm in account.arms(contrast)]
+    missing = sum(tally.missing for tally in tallies)
+    if missing and VerdictReason.BUDGET in contrast.reasons:
+        planned = sum(tally.planned for tally in tallies)
+        yield f"{missing} of {planned} planned trials {'is' if missing == 1 else 'are'} missing"
+
+
+def _early(account: Account) -> Iterator[str]:
+    if _is_unsealed(account):
+        rate = account.verdict.policy.parameter("alpha")
+        void = "" if rate is None else ", so the declared error rate no longer holds"
+        yield f"{VERDICT_REASONS[VerdictReason.UNSEALED].meaning}{void}"
+
+
+def _is_unsealed(account: Account) -> bool:
+    return VerdictReason.UNSEALED in reasons_of(account.verdict)
 
 
 def withheld(account: Account) -> str:
@@ -93,9 +121,20 @@ def _meaning(account: Account, contrast: ContrastVerdict) -> str:
 
 
 def _error_rate(account: Account) -> str | None:
-    """The declared error rate in words, or `None` where the policy states none."""
+    """The error rate in words and what it is worth, or `None` where the policy states none.
+
+    It holds for a policy that was chosen before the run and for outcomes that nobody looked at.
+    """
     alpha = account.verdict.policy.parameter("alpha")
-    return None if alpha is None else f"one-sided error rate at most {level(alpha)}"
+    if alpha is None:
+        return None
+    rate = f"one-sided error rate at most {error_level(alpha)}"
+    notes = []
+    if not account.is_declared(account.verdict):
+        notes.append("nominal: this policy was not declared before the run")
+    if _is_unsealed(account):
+        notes.append("it no longer holds after the early look")
+    return "; ".join((rate, *notes))
 
 
 def _pinned(account: Account, contrast: ContrastVerdict) -> str:
@@ -140,13 +179,33 @@ def _least(account: Account, contrast: ContrastVerdict) -> str:
 
 
 def _not_reproduced(account: Account, contrast: ContrastVerdict) -> str:
-    if _error_rate(account) is None:
+    rate, (treatment, control) = _error_rate(account), account.arms(contrast)
+    if rate is None and control.tally.matched:
+        return (
+            f"the symptom was not reproduced under {arm_name(treatment)}, though it matched "
+            "in the control, and the policy rules out no rate"
+        )
+    if rate is None:
         return "the symptom was not reproduced here, and the policy rules out no rate"
     least = _least(account, contrast)
     return (
-        f"a rate higher under treatment by {least} or more is ruled out "
-        f"({_error_rate(account)}); a smaller one is not"
+        f"a rate higher under treatment by {least} or more is ruled out ({rate}); "
+        f"{_not_excluded(account, contrast)} is not"
     )
+
+
+def _not_excluded(account: Account, contrast: ContrastVerdict) -> str:
+    """Which smaller differences remain; all of them where the limit does not say.
+
+    The limit leaves unresolved trials out, and in rare tables it lies above the smallest effect
+    although that is excluded.
+    """
+    upper = decimal_of(contrast.figure("difference_upper") or "")
+    least = decimal_of(contrast.figure("min_effect") or "")
+    left_out = any(arm.tally.unresolved for arm in account.arms(contrast))
+    if upper is None or least is None or upper >= least or left_out:
+        return "any smaller one"
+    return f"one of up to {magnitude(str(upper))}"
 
 
 def _unresolved(reasons: tuple[VerdictReason, ...]) -> str:
@@ -162,21 +221,58 @@ def _first(reasons: tuple[VerdictReason, ...]) -> str:
 def ruled_out(account: Account) -> tuple[str, ...]:
     """What the trials of the headline contrast exclude, each limit with its confidence.
 
-    Nothing while trials are missing or records conflict: the limits hold for the planned number
-    of trials, and a run that was cut short may have been cut short by what it saw.
+    Nothing while trials are missing, records conflict or an early look was taken: the limits hold
+    for the planned number of trials, and a run that was cut short may have been cut short by what
+    it saw. What holds among the valid trials only is not here but in `among_valid`.
     """
     contrast = account.headline()
     arms = account.arms(contrast)
-    if any(arm.tally.missing for arm in arms) or VerdictReason.CONFLICT in contrast.reasons:
+    if not _limits_hold(account):
         return ()
-    found = [text for arm in arms for text in _limits(arm)]
-    upper, least = contrast.figure("difference_upper"), _least(account, contrast)
+    found = [text for arm in arms if not arm.tally.unresolved for text in _limits(arm)]
+    upper, rate = contrast.figure("difference_upper"), _error_rate(account)
     confidence = contrast.figure("difference_confidence")
-    if contrast.status is Status.NOT_REPRODUCED and _error_rate(account) is not None:
-        found.append(f"a rate higher under treatment by {least} or more ({_error_rate(account)})")
-    elif upper is not None and confidence is not None:
+    left_out = any(arm.tally.unresolved for arm in arms)
+    if contrast.status is Status.NOT_REPRODUCED and rate is not None:
+        # The policy claims it only where it holds at the best reading of the unresolved too.
+        least = _least(account, contrast)
+        also = ", however the unresolved trials are read" * left_out
+        found.append(f"a rate higher under treatment by {least} or more ({rate}){also}")
+    elif upper is not None and confidence is not None and not left_out and _is_read(contrast):
         found += _at_most(upper, confidence)
     return tuple(found)
+
+
+def among_valid(account: Account) -> tuple[str, ...]:
+    """Limits that leave unresolved trials out, and so rule nothing out.
+
+    The unresolved may differ from the others in just what was asked, such as trials that hung.
+    """
+    if not _limits_hold(account):
+        return ()
+    return tuple(
+        f"among valid trials ({arm.tally.unresolved} unresolved left out): {text}, "
+        "if the unresolved ones do not differ"
+        for arm in account.arms(account.headline())
+        if arm.tally.unresolved
+        for text in _limits(arm)
+    )
+
+
+def _limits_hold(account: Account) -> bool:
+    """Whether every planned trial is recorded, each with one content, and nobody looked early."""
+    contrast = account.headline()
+    missing = any(arm.tally.missing for arm in account.arms(contrast))
+    conflict = VerdictReason.CONFLICT in contrast.reasons
+    return not (missing or conflict or _is_unsealed(account))
+
+
+_READABLE = frozenset({"budget", "valid", "control_resolved"})
+"""Gates without which the counts of an arm say nothing; rule 1 of `binomial/1`."""
+
+
+def _is_read(contrast: ContrastVerdict) -> bool:
+    return all(gate.holds for gate in contrast.gates if gate.name in _READABLE)
 
 
 def _at_most(upper: str, confidence: str) -> list[str]:
@@ -190,18 +286,20 @@ def _limits(arm: Arm) -> Iterator[str]:
     """What the rate of one condition is not; only where every or no valid trial matched."""
     if arm.rate is None or not arm.tally.valid or arm.tally.matched not in (0, arm.tally.valid):
         return
-    left_out = arm.tally.unresolved
-    among = f", {left_out} unresolved left out" if left_out else ""
     side = f"above {above(arm.rate)}" if arm.tally.matched else f"below {below(arm.rate)}"
-    sure = f"one-sided, {one_sided(arm.rate.confidence)}{among}"
+    sure = f"one-sided, {one_sided(arm.rate.confidence)}"
     yield f"{share(arm.tally)} under {arm_name(arm)}: the rate is {side} ({sure})"
 
 
 def not_shown(account: Account) -> tuple[str, ...]:
-    """What the verdict does not show: the caveats of the policy and what no verdict shows."""
+    """What the verdict does not show or what it assumes.
+
+    First the limits that hold among the valid trials only, then the caveats of the policy, then
+    what no verdict shows.
+    """
     caveats = tuple(one_line(caveat) for caveat in account.verdict.caveats)
     assumed = () if any("independen" in caveat for caveat in caveats) else (INDEPENDENCE,)
-    return (*caveats, *NEVER_SHOWN, *assumed)
+    return (*among_valid(account), *caveats, *NEVER_SHOWN, *assumed)
 
 
 def tipping(contrast: ContrastVerdict) -> str | None:

@@ -27,9 +27,10 @@ from policies import (
     Tally,
     VerdictReason,
     binomial_v1,
+    binomial_v1_gates as gates,
     binomial_v1_rules as rules,
 )
-from policies.binomial_v1_parameters import Parameters
+from policies.binomial_v1_parameters import Parameters, decimal
 from policies.binomial_v1_rules import Classified, read
 from policies.evidence import MISSING, OUTCOMES, REASONS, Evidence
 from policies.stats.score import Count, p_greater, p_less, rejects, rejects_less
@@ -398,6 +399,96 @@ def test_a_lower_limit_below_an_established_zero_is_explained() -> None:
     assert verdict.status is Status.REPRODUCTION_PINNED
     assert verdict.contrasts[0].figure("difference_lower") == "-0.004"
     assert any("lower limit lies below 0" in caveat for caveat in verdict.caveats)
+
+
+def test_an_upper_limit_above_an_excluded_effect_is_explained() -> None:
+    """At 5/12 against 5/12 a difference of .2 is excluded at .2, and some up to .23 are not."""
+    parameters = {"alpha": "0.2", "min_effect": "0.2"}
+    verdict = binomial_v1.reduce(
+        plan_of(12, parameters=parameters), evidence_of(12, (5, 7, 0), (5, 7, 0))
+    )
+    plain = binomial_v1.reduce(plan_of(60), evidence_of(60, (0, 60, 0), (0, 60, 0)))
+
+    assert verdict.contrasts[0].figure("difference_upper") == "0.230"
+    assert any("printed upper limit lies above 0.2" in caveat for caveat in verdict.caveats)
+    assert not any("upper limit lies above" in caveat for caveat in plain.caveats)
+
+
+def test_a_difference_that_rounds_to_zero_has_no_sign() -> None:
+    assert gates._fixed(Fraction(-1, 30_000), 4) == "0.0000"
+    assert gates._fixed(Fraction(-1, 250), 3) == "-0.004"
+    assert gates._fixed(Fraction(5, 2), 3) == "2.500"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.05, "0.05000"),
+        (0.015625, "0.01563"),
+        (0.050001, "0.05001"),
+        (0.001, "0.00100"),
+        (0.0001, "1.00e-04"),
+        (2.934e-5, "2.94e-05"),
+        (1.0, "1.00000"),
+        (1e-13, "< 1e-12"),
+    ],
+)
+def test_a_p_value_on_the_lattice_is_printed_alike_with_any_last_bit(
+    value: float, text: str
+) -> None:
+    near = [value, np.nextafter(value, 0), value * (1 - 1e-13), value * (1 + 1e-13)]
+
+    assert {gates._p_text(float(one)) for one in near} == {text}
+
+
+def test_a_p_value_is_never_printed_below_what_it_is() -> None:
+    for value in np.geomspace(2e-12, 1, 400).tolist():
+        printed = float(gates._p_text(value))
+        assert value * (1 - 2e-9) <= printed <= value * 1.011
+
+
+def test_a_declared_number_is_written_out_in_full() -> None:
+    texts = ("0.05", "0.0000015", "0.01234567891234", "0.5", "1", "0", "12.5")
+
+    assert tuple(decimal(Fraction(text)) for text in texts) == texts
+    with pytest.raises(ValueError, match="not a decimal"):
+        decimal(Fraction(1, 3))
+
+
+def test_no_float_is_printed_in_the_caveat_of_a_weak_plan() -> None:
+    verdict = binomial_v1.reduce(plan_of(20), evidence_of(20, (9, 11, 0), (0, 20, 0)))
+
+    (weak,) = (caveat for caveat in verdict.caveats if "a weak plan" in caveat)
+    assert weak.endswith("is pinned with a chance below 0.8")
+
+
+def test_a_verdict_that_rule_1_stops_has_nothing_to_tip() -> None:
+    verdict = binomial_v1.reduce(plan_of(20), evidence_of(20, (8, 12, 0), (0, 12, 8)))
+
+    assert verdict.status is Status.UNRESOLVED
+    assert {gate.name: gate.holds for gate in verdict.contrasts[0].gates}["established"]
+    assert verdict.contrasts[0].tipping is None
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        ((14, 46, 0), (0, 60, 0)),
+        ((5, 55, 0), (0, 54, 6)),
+        ((1, 59, 0), (0, 60, 0)),
+        ((0, 60, 0), (0, 60, 0)),
+        ((5, 55, 0), (30, 30, 0)),
+    ],
+)
+def test_a_conflict_leaves_no_class_standing_and_is_the_first_reason(
+    arms: tuple[tuple[int, int, int], ...],
+) -> None:
+    plain = binomial_v1.reduce(plan_of(60), evidence_of(60, *arms))
+    verdict = binomial_v1.reduce(plan_of(60), evidence_of(60, *arms)._replace(conflicts=1))
+
+    assert verdict.status is Status.UNRESOLVED
+    assert verdict.reasons == (VerdictReason.CONFLICT, *plain.reasons)
+    assert verdict.contrasts[0].tipping is None
 
 
 def test_figures_never_hold_a_value_that_is_not_a_number() -> None:

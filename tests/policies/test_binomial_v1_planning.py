@@ -1,5 +1,5 @@
 from fractions import Fraction
-from math import comb
+from math import ceil, comb, floor
 
 import pytest
 
@@ -120,10 +120,55 @@ def test_a_plan_below_its_declared_power_is_refused_with_the_trials_it_needs() -
 
     needed = reach(plan_of(20, power="0.9")).trials_for_power
     assert needed is not None
-    assert f"at least {needed} trials" in caught.value.hint
+    assert caught.value.hint.startswith(f"plan {needed} trials")
     assert check(plan_of(needed, power="0.9")).reached
     with pytest.raises(PolicyError):
         check(plan_of(needed - 1, power="0.9"))
+
+
+def test_a_power_that_is_reached_exactly_is_reached() -> None:
+    """3 or more of 5 matches pin at 5 against 0, and at a rate of 1/2 that has a chance of 1/2."""
+    found = check(plan_of(5, min_effect="0.5", power="0.5"))
+
+    assert found.power[0].pinned == pytest.approx(0.5, abs=1e-12)
+    assert found.power[0].pinned < 0.5
+    assert found.reached
+    assert found.trials_for_power == 5
+
+
+def test_the_trials_that_a_hint_names_reach_the_power_and_are_more_than_the_plan_has() -> None:
+    for trials in range(10, 60):
+        found = reach(plan_of(trials, power="0.8", min_effect="0.2"))
+        if not found.reached:
+            assert (found.trials_for_power or 0) > trials
+            assert reach(
+                plan_of(found.trials_for_power or 0, power="0.8", min_effect="0.2")
+            ).reached
+
+
+def test_a_power_just_below_its_goal_is_never_shown_as_the_goal() -> None:
+    power = reach(plan_of(30)).power[0].pinned
+    goal = f"{ceil(power * 1000) / 1000:.3f}"
+    assert f"{power:.3f}" == goal
+
+    with pytest.raises(PolicyError) as caught:
+        check(plan_of(30, power=goal))
+
+    assert f"power of {floor(power * 1000) / 1000:g}, below {float(goal):g}" in str(caught.value)
+
+
+def test_the_title_of_a_row_says_the_whole_share() -> None:
+    assert reach(plan_of(60, unresolved="0.025")).power[0].title == "2.5% unresolved"
+
+
+@pytest.mark.parametrize(
+    ("pinned", "weak"), [(0.8, False), (0.8 - 1e-12, False), (0.8 - 1e-8, True)]
+)
+def test_the_last_bit_of_a_power_does_not_make_a_plan_weak(pinned: float, weak: bool) -> None:  # noqa: FBT001
+    found = reach(plan_of(60))
+    row = found.power[0]._replace(pinned=pinned)
+
+    assert found._replace(power=(row,)).weak is weak
 
 
 def test_the_declared_unresolved_share_is_what_power_is_held_to() -> None:

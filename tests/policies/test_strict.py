@@ -112,6 +112,52 @@ def test_a_control_that_hung_once_is_not_a_clean_zero():
     assert found.tipping == 1
 
 
+def test_unresolved_controls_that_could_match_do_not_put_the_symptom_in_the_control():
+    treatment, control = tally(Role.TREATMENT, 0, 20, 0), tally(Role.CONTROL, 0, 16, 4)
+
+    found = strict_v2.judge(0, treatment, control)
+
+    assert found.status is Status.UNRESOLVED
+    assert found.reasons == (VerdictReason.FRAGILE,)
+
+
+def test_no_tally_without_a_control_match_is_said_to_have_the_symptom_in_the_control():
+    lowered = 0
+    for treatment, control in pairs(12):
+        reasons = strict_v2.judge(0, treatment, control).reasons
+        if VerdictReason.FRAGILE in reasons:
+            lowered += 1
+            assert reasons[0] is VerdictReason.FRAGILE
+        if VerdictReason.SYMPTOM_IN_CONTROL in reasons:
+            assert control.matched > 0
+    assert lowered > 100
+
+
+def test_missing_trials_are_named_by_the_published_rule_and_decide_nothing_under_the_second():
+    for cut in (Role.TREATMENT, Role.CONTROL):
+        arms = [tally(Role.TREATMENT, 12, 0, 0), tally(Role.CONTROL, 0, 12, 0)]
+        arms = [
+            arm.model_copy(update={"planned": 17, "missing": 5}) if arm.role is cut else arm
+            for arm in arms
+        ]
+
+        first, second = strict_v1.judge(0, *arms), strict_v2.judge(0, *arms)
+
+        assert first.status is Status.REPRODUCTION_PINNED
+        assert first.reasons == (VerdictReason.BUDGET,)
+        assert (second.status, second.reasons) == (Status.UNRESOLVED, (VerdictReason.BUDGET,))
+        assert second.tipping is None
+
+
+def test_a_tipping_number_stands_only_beside_a_claim():
+    treatment, control = tally(Role.TREATMENT, 12, 0, 0), tally(Role.CONTROL, 0, 10, 3)
+
+    found = strict_v2.judge(0, treatment, control)
+
+    assert found.reasons == (VerdictReason.CONTROL_UNRESOLVED,)
+    assert found.tipping is None
+
+
 def worst_reading(treatment, control):
     return (
         tally(Role.TREATMENT, treatment.matched, treatment.clean + treatment.unresolved, 0),

@@ -105,7 +105,7 @@ CASES = {
         "at least 3 trials",
     ),
     "budget below the declared power": bad(
-        STRICT, f'{BINOMIAL}\npower = "0.9"', "policy.power", "power of", "at least"
+        STRICT, f'{BINOMIAL}\npower = "0.9"', "policy.power", "power of", "plan 52 trials"
     ),
     "several contrasts": Bad(
         (

@@ -69,6 +69,50 @@ def test_a_declared_symptom_makes_a_verdict_that_needs_no_excuse(
     assert "no_symptom_declared" in undeclared
 
 
+@pytest.mark.parametrize(
+    ("exits", "treatment", "code"),
+    [
+        ((), "sh -c 'echo LOST; exit 1'", 0),
+        ((), "sh -c 'echo LOST'", 3),
+        (("--exit", "0"), "sh -c 'echo LOST'", 0),
+        (("--exit", "0", "--exit", "3"), "sh -c 'echo LOST; exit 3'", 0),
+        (("--exit", "3"), "sh -c 'echo LOST; exit 1'", 3),
+    ],
+)
+def test_the_exits_that_go_with_the_symptom_are_any_but_0_or_those_given(
+    empty: Path,
+    exits: tuple[str, ...],
+    treatment: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    declared = ("--match", "^LOST", "--clean", "^HELD", *exits)
+
+    found = run(quick("--yes", "--quiet", "--json", *declared, treatment=treatment))
+
+    assert found == code
+    document = json.loads(capsys.readouterr().out)
+    arms = {arm["role"]: arm for arm in document["conditions"]}
+    assert arms["treatment"]["reasons"] == ({"conflicting_evidence": 10} if code else {})
+    assert ("exit    = [" in (empty / "reproduce.toml").read_text()) is bool(exits)
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [(("--exit", "3"), "--match"), (("--exit", "0", "--match", "^LOST"), "--clean")],
+)
+def test_exits_that_say_nothing_are_refused_with_a_way_out(
+    options: tuple[str, ...], hint: str, empty: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(quick("--yes", *options))
+
+    shown = capsys.readouterr().err
+    assert code == 2
+    assert shown.startswith("--exit: ")
+    assert f"`{hint}`" in shown.splitlines()[1]
+    assert list(empty.iterdir()) == []
+
+
 @pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize(
     ("treatment", "reason"),

@@ -7,6 +7,7 @@ from policies import ContrastVerdict, Figure, Status
 from reproduce.report.figures import (
     bar,
     difference,
+    error_level,
     interval,
     labelled,
     level,
@@ -97,3 +98,18 @@ def test_limits_that_are_not_given_are_not_shown(present: tuple[str, ...], shown
     kept = tuple(f for f in headline.figures if f.name == "difference" or f.name in present)
 
     assert difference(headline.model_copy(update={"figures": kept})) == shown
+
+
+def test_an_error_rate_keeps_every_digit_that_was_declared() -> None:
+    assert error_level("0.05") == "5 %"
+    assert error_level("0.050") == "5 %"
+    assert error_level("0.12345678901234567890123456789012") == (
+        "12.345678901234567890123456789012 %"
+    )
+    assert error_level("0.1") == "10 %"
+    assert error_level("?") == "?"
+
+
+@pytest.mark.parametrize("value", ["-0.0000", "-0.0003", "0"])
+def test_no_difference_has_no_minus(value: str) -> None:
+    assert points(value) == "+0.0 points"

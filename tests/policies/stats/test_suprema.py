@@ -6,6 +6,7 @@ import pytest
 
 from policies.stats import binomials, suprema
 from policies.stats.regions import Count, region
+from policies.stats.score import rejects
 from policies.stats.suprema import Surface, bracket, surface_of
 
 
@@ -98,3 +99,9 @@ def test_a_search_that_is_cut_short_still_brackets(monkeypatch: pytest.MonkeyPat
     assert short.lower <= full.upper
     assert short.upper >= full.lower
     assert short.upper > full.upper
+
+
+def test_an_interval_of_one_point_at_an_end_of_the_line_has_a_bound() -> None:
+    """Warnings are errors here: the information at an end is infinite, the interval has no width."""
+    assert not rejects(Count(60, 60), Count(0, 1), margin=Fraction(1, 2), alpha=Fraction(1, 4))
+    assert rejects(Count(60, 60), Count(0, 1), margin=Fraction(1, 2), alpha=Fraction(1, 2))
