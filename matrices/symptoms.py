@@ -39,7 +39,7 @@ class OutputSymptom(Record):
     pattern: str
     stream: Stream = Stream.ANY
     exit: tuple[ExitCode, ...] = ()
-    """The exits that go with the symptom; none means that any exit does."""
+    """The exits that go with the symptom; none written means any exit but 0."""
     clean: str | None = None
     clean_exit: tuple[ExitCode, ...] = ()
 

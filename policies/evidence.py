@@ -107,7 +107,9 @@ def facts_of(body: Body, symptom: str, *, timed: bool = True) -> Facts:
         body["duration_us"] if timed else 0,
         body["stdout"]["truncated"],
         body["stderr"]["truncated"],
-        tuple([(f["name"], f["value"]) for f in found if f["symptom"] == symptom]) if found else (),
+        tuple([(f["name"], f["value"]) for f in found if f["symptom"] == symptom])
+        if found
+        else (),
         bool(body["knobs_not_applied"]),
     )
 

@@ -4,7 +4,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ledger.canonical import encode
+from ledger.errors import EntryRefusedError
 from ledger.records import (
+    Conflict,
     Ending,
     EntryKind,
     Intent,
@@ -14,7 +17,7 @@ from ledger.records import (
     observation_key,
 )
 from ledger.store import Blob, Item, LedgerStore
-from matrices import Plan
+from matrices import CanonicalError, Plan
 from policies.evidence import facts_of
 from policies.model import Outcome
 from policies.reading_v1 import Facts, read
@@ -124,14 +127,57 @@ class Recorder:
 
     def flush(self) -> None:
         """Commits what waits; durable when this returns."""
-        if self._waiting:
-            self._store.append(
-                self._investigation,
-                self._waiting,
-                recorded_us=clock.now_us(),
-                fence=self.fence,
-            )
-            self._waiting = []
+        if not self._waiting:
+            return
+        try:
+            self._append()
+        except (CanonicalError, EntryRefusedError):
+            # A trial decides how its output folder looks. What cannot be stored of it must not
+            # keep the records of other trials out, nor make the investigation impossible to run.
+            self._waiting = [self._storable(item) for item in self._waiting]
+            self._append()
+        self._waiting = []
+
+    def conflict(self, key: str, *, sealed: str, found: str) -> None:
+        """Makes durable that something is no longer what was sealed under `key`."""
+        content = encode({"found": found, "sealed": sealed})
+        body = Conflict(
+            key=key, sha256=hashlib.sha256(content).hexdigest(), content=content.decode()
+        )
+        item = Item(EntryKind.CONFLICT, f"conflict:{key}:{body.sha256}", _dump(body))
+        self._waiting.append(item)
+        self.flush()
+
+    def _append(self) -> None:
+        self._store.append(
+            self._investigation,
+            self._waiting,
+            recorded_us=clock.now_us(),
+            fence=self.fence,
+        )
+
+    def _storable(self, item: Item) -> Item:
+        """The item, or where it cannot be stored a record that says so and measures nothing."""
+        try:
+            if item.kind != EntryKind.OBSERVATION or len(encode(item.body)) <= MAX_BODY:
+                return item
+            why = "its record is too large"
+        except CanonicalError as error:
+            why = str(error)
+        nothing = self._matchers.find(stdout=b"", stderr=b"", files={})
+        body = {
+            **item.body,
+            "ending": str(Ending.WORKER_LOST),
+            "code": None,
+            "max_rss_kb": None,
+            "stdout": _NOTHING,
+            "stderr": _NOTHING,
+            "files": [],
+            "findings": [finding.model_dump() for finding in nothing],
+            "knobs": [],
+            "detail": f"what the trial left cannot be recorded: {why}"[:500],
+        }
+        return Item(item.kind, item.key, body)
 
     def _add(self, body: dict[str, Any], blobs: tuple[Blob, ...], *, key: str) -> None:
         if not self._waiting:
@@ -209,6 +255,10 @@ def _file(file: KeptFile, blobs: list[Blob]) -> dict[str, Any]:
     return {"path": _text(file.path), "size": file.size, "sha256": sha256}
 
 
+MAX_BODY = 1024 * 1024
+"""Bytes of a record; what is longer is not the facts of a trial but an attack on the ledger."""
+
+
 def _text(found: str) -> str:
     """Text that canonical JSON can carry: a file name may hold bytes that are not UTF-8."""
     return found.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -238,5 +288,5 @@ def _lost_report(order: Order, *, slot: int, ending: Ending, detail: str) -> Rep
     )
 
 
-def _dump(record: Intent | NeverStarted | LateResult) -> dict[str, Any]:
+def _dump(record: Conflict | Intent | NeverStarted | LateResult) -> dict[str, Any]:
     return record.model_dump(mode="json")

@@ -14,7 +14,7 @@ from policies.model import Outcome
 from policies.reading_v1 import read
 from reproduce.engine.recorder import Recorder
 from reproduce.engine.worlds import Worlds
-from reproduce.errors import InfrastructureError, IntegrityError
+from reproduce.errors import InfrastructureError
 from reproduce.executors.model import Order
 from reproduce.executors.spool import Spool, read_spool, wait_until_gone
 
@@ -119,14 +119,13 @@ def recover(
 
     Raises:
         InfrastructureError: processes of an earlier session are still there.
-        IntegrityError: a spool holds a trial that was never intended.
     """
     plan = worlds.plan
     past = history(plan, store.entries(investigation))
     plan_schedule = schedule(plan)
     for name, session in past.sessions.items():
-        spooled = _spools(spools / name)
-        _adopt(spooled, past, recorder)
+        spooled = _spools(spools / name, slots=session.slots)
+        _adopt(worlds, session, spooled, past, recorder)
         for order, slot in _suspects(worlds, plan_schedule, session, spooled, past, boot=boot):
             recorder.lost(
                 order, slot=slot, ending=Ending.DRIVER_LOST, detail="the driver was lost"
@@ -136,10 +135,13 @@ def recover(
     return _where(plan_schedule, past)
 
 
-def _spools(folder: Path) -> list[Spool]:
+def _spools(folder: Path, *, slots: int) -> list[Spool]:
+    """The spools of a session's own slots, once the processes that wrote them are gone."""
     found = []
     for path in sorted(folder.glob("*.spool")):
         spool = read_spool(path)
+        if spool.header is not None and not 0 <= spool.header.slot < slots:
+            continue
         if spool.header is not None and not wait_until_gone(spool.header, GONE_S):
             message = "processes of an earlier run are still there"
             raise InfrastructureError(message, place=str(path), hint="end them, then `run` again")
@@ -148,15 +150,27 @@ def _spools(folder: Path) -> list[Spool]:
     return found
 
 
-def _adopt(spooled: list[Spool], past: History, recorder: Recorder) -> None:
+def _adopt(
+    worlds: Worlds, session: Session, spooled: list[Spool], past: History, recorder: Recorder
+) -> None:
+    """Records the spooled reports that can be of this session's trials.
+
+    A trial runs as the user who owns the spools. A report that no order of the session's slots can
+    have led to is nobody's evidence, and its trial is then closed as lost.
+    """
+    plan_schedule = schedule(worlds.plan)
     for spool in spooled:
         for report in spool.reports:
-            if report.number >= len(past.recorded):
-                message = f"a spool holds trial {report.number}, which no entry intended"
-                raise IntegrityError(message, hint="`reproduce verify` the ledger")
-            if not past.recorded[report.number]:
-                recorder.observe(report)
-                past.recorded[report.number] = 1
+            if report.number >= len(past.recorded) or past.recorded[report.number]:
+                continue
+            if not any(first <= report.block < end for first, end in session.blocks):
+                continue
+            order = worlds.order(plan_schedule.trial(report.number), attempt=report.attempt)
+            asked = (order.block, order.condition, order.seed)
+            if asked != (report.block, report.condition, report.seed):
+                continue
+            recorder.observe(report)
+            past.recorded[report.number] = 1
 
 
 def _suspects(

@@ -35,6 +35,7 @@ from reproduce.judging import judge, plan_of, story_of
 from reproduce.knobs import knob_evidence
 from reproduce.matching import Matchers
 from reproduce.state import State, held
+from reproduce.trees import tree_digest, tree_path
 
 
 class Session(NamedTuple):
@@ -126,10 +127,28 @@ def _run_held(
         executor.close()
     if ended.reason is None:
         return Session(ended, None)
+    _check_tree(plan, state, recorder)
     verdict = issue(store, investigation, ended, fence=recorder.fence)
     # Everything that the spools held is in the ledger, and no later session will ask for them.
     shutil.rmtree(spools, ignore_errors=True)
     return Session(ended, verdict)
+
+
+def _check_tree(plan: Plan, state: State, recorder: Recorder) -> None:
+    """Records a conflict if the stored tree is no longer what was sealed.
+
+    A trial runs as the user who owns the tree. If one changed it, later trials ran something else
+    than was approved, and nothing says which.
+    """
+    sealed = plan.source.tree
+    if sealed is None:
+        return
+    try:
+        found = tree_digest(tree_path(state.trees, sealed))
+    except ReproduceError as error:
+        found = str(error)
+    if found != sealed:
+        recorder.conflict("tree", sealed=sealed, found=found)
 
 
 def _recorder(store: LedgerStore, investigation: str, plan: Plan) -> Recorder:

@@ -23,7 +23,7 @@ def prospect(plan: Plan) -> Prospect:
     found = planning(plan.policy.name)(plan)
     if found is None:
         return Prospect((), ())
-    rows = tuple((row.title, f"{row.established:.3f}", f"{row.pinned:.3f}") for row in found.power)
+    rows = tuple((row.title, floored(row.established), floored(row.pinned)) for row in found.power)
     effect = plan.policy.parameter("min_effect") or ""
     sheet = Sheet(
         title=f"What {found.trials} trials a condition can show of a difference of {effect}",
@@ -32,6 +32,11 @@ def prospect(plan: Plan) -> Prospect:
         note="chances beside a control that never matches; trials taken as independent",
     )
     return Prospect((sheet,), tuple(_notes(found, effect)))
+
+
+def floored(chance: float) -> str:
+    """A chance with three digits, never rounded up to what it does not reach."""
+    return f"{int(chance * 1000 + 1e-9) / 1000:.3f}"
 
 
 def _notes(found: "object", effect: str) -> list[str]:
@@ -44,7 +49,7 @@ def _notes(found: "object", effect: str) -> list[str]:
         enough = "no number of trials up to 20,000 is" if more is None else f"{more} trials are"
         notes.append(
             f"weak: a true difference of {effect} is pinned with a chance of only "
-            f"{found.power[0].pinned:.2f}; {enough} enough for 0.8 or the declared power"
+            f"{floored(found.power[0].pinned)}; {enough} enough for 0.8 or the declared power"
         )
     if not found.excludes:
         notes.append(

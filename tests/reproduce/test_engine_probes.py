@@ -263,3 +263,56 @@ def test_a_probe_that_misbehaves_reads_as_what_it_is(
     if "3200" in probe:
         assert {record["stdout"]["size"] for record in records} == {3200 * 65536}
         assert all(record["stdout"]["stored"] < 70_000 for record in records)
+
+
+CHANGES_ITS_TREE = """
+import os, pathlib, sys
+stored = next(pathlib.Path({state!r}, "trees").glob("*/probe.py"))
+stored.write_text("print('VIOLATED'); raise SystemExit(1)")
+print("HELD")
+"""
+
+
+def test_a_trial_that_changes_the_stored_tree_takes_every_claim_with_it(
+    tmp_path, monkeypatch, capsys
+):
+    state = str(tmp_path / ".reproduce")
+    (tmp_path / "probe.py").write_text(CHANGES_ITS_TREE.format(state=state))
+    text = FILE.format(python=sys.executable, timeout="60", symptom=OUTPUT)
+    text = text.replace("trials = 1", "trials = 12").replace("strict/1", "strict/2")
+    (tmp_path / "reproduce.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+    code = run(["run", "reproduce.toml", "--approve", "-q"])
+
+    assert code == ExitCode.NOT_ENOUGH
+    out = capsys.readouterr().out
+    assert "UNRESOLVED" in out
+    assert "conflict" in out
+
+
+UNSTORABLE = """
+import os
+out = os.environ["REPRODUCE_OUT"]
+with open(os.path.join(out, "sparse"), "w") as file:
+    os.ftruncate(file.fileno(), 2**53 + 5)
+print("HELD")
+"""
+
+
+def test_an_output_folder_that_cannot_be_recorded_does_not_keep_other_records_out(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "probe.py").write_text(UNSTORABLE)
+    text = FILE.format(python=sys.executable, timeout="60", symptom=OUTPUT)
+    (tmp_path / "reproduce.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+    code = run(["run", "reproduce.toml", "--approve", "-q"])
+
+    assert code == ExitCode.NOT_ENOUGH, capsys.readouterr().err
+    assert run(["verify", "latest"]) == ExitCode.DONE
+    with open_store(tmp_path / ".reproduce" / "ledger.sqlite") as store:
+        (row,) = store.investigations()
+        assert row.closed
+        assert len(list(bodies(store, row.id))) == 2
