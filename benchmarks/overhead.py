@@ -61,24 +61,13 @@ def xargs(command: str, trials: int, parallel: int) -> float:
 def once(command: str, trials: int, parallel: int) -> None:
     """One engine run: prints its times and its memory as JSON."""
     from ledger.sqlite import SqliteStore
-    from matrices import (
-        Budget,
-        Choice,
-        Condition,
-        Contrast,
-        ExitCodeSymptom,
-        Plan,
-        PolicyRef,
-        Role,
-        Setting,
-        Source,
-        SourceKind,
-    )
+    from matrices import Setting
     from reproduce import clock
     from reproduce.engine.loop import Controls, Interrupt
     from reproduce.engine.session import approve, run
     from reproduce.executors.local import LocalExecutor
     from reproduce.state import state_of
+    from reproduce.testing.plans import two_arm_plan
 
     class Timed(SqliteStore):
         first = 0.0
@@ -92,28 +81,12 @@ def once(command: str, trials: int, parallel: int) -> None:
                 self.last = time.monotonic()
             return done
 
-    conditions = tuple(
-        Condition(
-            name=f"arm={role}",
-            choices=(Choice(factor="arm", level=role.value),),
-            role=role,
-            stratum="",
-            cmd=tuple(shlex.split(command)),
-            timeout_us=60_000_000,
-            env=(Setting(name="PATH", value=os.environ["PATH"]),),
-        )
-        for role in Role
-    )
-    plan = Plan(
-        title="overhead",
-        source=Source(kind=SourceKind.NONE),
-        symptoms=(ExitCodeSymptom(matched=(1,), clean=(0,)),),
-        primary="symptom",
-        conditions=conditions,
-        contrasts=(Contrast(stratum="", treatment=0, control=1),),
-        budget=Budget(trials=trials // 2, parallel=parallel),
-        policy=PolicyRef(name="strict/1"),
-        seed=1,
+    plan = two_arm_plan(
+        trials // 2,
+        policy="strict/1",
+        parallel=parallel,
+        cmd=tuple(shlex.split(command)),
+        env=(Setting(name="PATH", value=os.environ["PATH"]),),
     )
     with tempfile.TemporaryDirectory() as folder:
         state = state_of(Path(folder)).make()

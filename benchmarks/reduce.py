@@ -24,41 +24,9 @@ VERDICT_S = 1.5
 
 def plan_of(trials: int):  # type: ignore[no-untyped-def]
     """A plan of two conditions under `binomial/1`."""
-    from matrices import (
-        Budget,
-        Choice,
-        Condition,
-        Contrast,
-        OutputSymptom,
-        Plan,
-        Role,
-        Source,
-        SourceKind,
-    )
-    from policies.registry import complete
+    from reproduce.testing.plans import WORDS, two_arm_plan
 
-    conditions = tuple(
-        Condition(
-            name=f"arm={role}",
-            choices=(Choice(factor="arm", level=role.value),),
-            role=role,
-            stratum="",
-            cmd=("probe",),
-            timeout_us=1_000_000,
-        )
-        for role in Role
-    )
-    return Plan(
-        title="benchmark",
-        source=Source(kind=SourceKind.NONE),
-        symptoms=(OutputSymptom(pattern="VIOLATED", exit=(1,), clean="^HELD"),),
-        primary="symptom",
-        conditions=conditions,
-        contrasts=(Contrast(stratum="", treatment=0, control=1),),
-        budget=Budget(trials=trials, parallel=2),
-        policy=complete("binomial/1", {}),
-        seed=1,
-    )
+    return two_arm_plan(trials, symptom=WORDS, policy="binomial/1")
 
 
 def observations(count: int):  # type: ignore[no-untyped-def]

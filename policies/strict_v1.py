@@ -9,22 +9,22 @@ from collections.abc import Mapping
 from matrices import Plan, Setting
 from policies.assembling import assemble
 from policies.evidence import Evidence, tallies
-from policies.model import ContrastVerdict, Gate, PolicyError, Tally, Verdict, VerdictReason
-from policies.threshold_rule import MIN_VALID, NO_ERROR_RATE, condition_class, contrast_class
+from policies.model import ContrastVerdict, Gate, Tally, Verdict, VerdictReason
+from policies.threshold_rule import (
+    MIN_VALID,
+    NO_ERROR_RATE,
+    condition_class,
+    contrast_class,
+    no_parameters,
+    valid_gate,
+)
 
 NAME = "strict/1"
 
 
 def parameters(given: Mapping[str, str]) -> tuple[Setting, ...]:
-    """No parameters: the thresholds are part of the policy.
-
-    Raises:
-        PolicyError: a parameter was given.
-    """
-    for name in given:
-        message = f"`{NAME}` has no parameter `{name}`"
-        raise PolicyError(message, place=f"policy.{name}", hint="remove it")
-    return ()
+    """No parameters; raises `PolicyError` where one was given."""
+    return no_parameters(given, policy=NAME)
 
 
 def reduce(plan: Plan, evidence: Evidence) -> Verdict:
@@ -44,13 +44,7 @@ def judge(contrast: int, treatment: Tally, control: Tally) -> ContrastVerdict:
     found = contrast_class(treated, controlled)
     budget = (VerdictReason.BUDGET,) if treatment.missing or control.missing else ()
     gates = (
-        Gate(
-            name="valid",
-            title="valid trials in each arm",
-            declared=f">= {MIN_VALID}",
-            measured=f"{treatment.valid} / {control.valid}",
-            holds=min(treatment.valid, control.valid) >= MIN_VALID,
-        ),
+        valid_gate(treatment, control),
         Gate(
             name="treatment_matched",
             title="treatment trials that matched",

@@ -13,18 +13,18 @@ from policies.evidence import Evidence, tallies
 from policies.model import (
     ContrastVerdict,
     Gate,
-    PolicyError,
     Status,
     Tally,
     Verdict,
     VerdictReason,
 )
 from policies.threshold_rule import (
-    MIN_VALID,
     NO_ERROR_RATE,
     Classified,
     condition_class,
     contrast_class,
+    no_parameters,
+    valid_gate,
 )
 
 NAME = "strict/2"
@@ -43,15 +43,8 @@ _STRENGTH = (
 
 
 def parameters(given: Mapping[str, str]) -> tuple[Setting, ...]:
-    """No parameters: the thresholds are part of the policy.
-
-    Raises:
-        PolicyError: a parameter was given.
-    """
-    for name in given:
-        message = f"`{NAME}` has no parameter `{name}`"
-        raise PolicyError(message, place=f"policy.{name}", hint="remove it")
-    return ()
+    """No parameters; raises `PolicyError` where one was given."""
+    return no_parameters(given, policy=NAME)
 
 
 def reduce(plan: Plan, evidence: Evidence) -> Verdict:
@@ -147,17 +140,11 @@ def _gates(
 ) -> tuple[Gate, ...]:
     recorded = control.valid + control.unresolved
     return (
-        Gate(
-            name="valid",
-            title="valid trials in each arm",
-            declared=f">= {MIN_VALID}",
-            measured=f"{treatment.valid} / {control.valid}",
-            holds=min(treatment.valid, control.valid) >= MIN_VALID,
-        ),
+        valid_gate(treatment, control),
         Gate(
             name="control_resolved",
             title="unresolved control trials",
-            declared=f"<= 1 in {MAX_UNRESOLVED_PARTS}",
+            declared=f"≤ 1 in {MAX_UNRESOLVED_PARTS}",
             measured=f"{control.unresolved} of {recorded}",
             holds=not too_many_unresolved(control),
         ),

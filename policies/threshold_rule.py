@@ -6,7 +6,8 @@ Both strict policies read it. Frozen: a change of meaning is a new module beside
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from policies.model import Status, VerdictReason
+from matrices import Setting
+from policies.model import Gate, PolicyError, Status, Tally, VerdictReason
 
 MIN_VALID = 10
 """Valid trials below which the published rule says nothing."""
@@ -59,3 +60,26 @@ def contrast_class(treatment: Status, control: Status) -> Classified:
             return Classified(Status.UNRESOLVED, (VerdictReason.TOO_FEW_VALID,))
         case _:
             return Classified(Status.UNRESOLVED, (VerdictReason.SYMPTOM_IN_CONTROL,))
+
+
+def no_parameters(given: Mapping[str, str], *, policy: str) -> tuple[Setting, ...]:
+    """No parameters: the thresholds are part of the policy.
+
+    Raises:
+        PolicyError: a parameter was given.
+    """
+    for name in given:
+        message = f"`{policy}` has no parameter `{name}`"
+        raise PolicyError(message, place=f"policy.{name}", hint="remove it")
+    return ()
+
+
+def valid_gate(treatment: Tally, control: Tally) -> Gate:
+    """The gate of the published rule on the valid trials of both arms."""
+    return Gate(
+        name="valid",
+        title="valid trials in each arm",
+        declared=f"≥ {MIN_VALID}",
+        measured=f"{treatment.valid} / {control.valid}",
+        holds=min(treatment.valid, control.valid) >= MIN_VALID,
+    )

@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
             report_error(_usage(message), as_json=as_json)
             return ExitCode.USAGE
         # Python's own exit code for this is 1, which would read as "measured and refuted".
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)))
         say("hint: this is a fault of `reproduce` itself; please report it with the lines above")
         return ExitCode.INFRASTRUCTURE
 

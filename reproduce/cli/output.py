@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import typer
 
 from reproduce.errors import ReproduceError
+from reproduce.report.text import Drawn, printable
 
 PROBLEM = "urn:reproduce:problem:"
 """Prefix of problem types (RFC 9457), the same on the command line and in the API."""
@@ -25,12 +26,14 @@ def emit(text: str) -> None:
 
 
 def emit_json(document: Mapping[str, object]) -> None:
-    """Writes one JSON document to stdout."""
-    emit(json.dumps(document, ensure_ascii=False, indent=2))
+    """Writes one JSON document to stdout, in ASCII, so that no text in it can move a cursor."""
+    emit(json.dumps(document, ensure_ascii=True, indent=2))
 
 
 def say(text: str) -> None:
-    """Writes a remark to stderr."""
+    """Writes a remark to stderr, without what moves the cursor; colours only where we drew them."""
+    if not isinstance(text, Drawn):
+        text = printable(text, lines=True)
     sys.stderr.write(text if text.endswith("\n") else text + "\n")
     sys.stderr.flush()
 
@@ -54,7 +57,7 @@ def report_error(error: ReproduceError, *, as_json: bool) -> None:
     if os.environ.get("REPRODUCE_DEBUG"):
         import traceback
 
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)))
 
 
 def _dashed(name: str) -> list[str]:
@@ -64,5 +67,9 @@ def _dashed(name: str) -> list[str]:
 
 
 def _visible(text: str) -> str:
-    """The text without control characters: an error quotes what strangers wrote."""
-    return "".join(char if char.isprintable() or char == "\n" else "�" for char in text)
+    """The text with marks for control characters: an error quotes what strangers wrote.
+
+    Further lines stand to the right, so that none of them passes for a line of ours.
+    """
+    shown = "".join(char if char.isprintable() or char == "\n" else "�" for char in text)
+    return shown.rstrip("\n").replace("\n", "\n  ")

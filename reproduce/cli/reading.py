@@ -27,6 +27,7 @@ from reproduce.report.markdown import verdict_markdown
 from reproduce.report.model import Account, Progress
 from reproduce.report.sheets import status_text
 from reproduce.report.terminal import compare_text, verdict_text
+from reproduce.report.text import one_line
 from reproduce.verification import Check, Step, Verification, verify
 
 FORMS = ("json", "csv", "md", "junit")
@@ -247,15 +248,12 @@ def _document(found: Verification) -> dict[str, object]:
 
 
 def _lines(found: Verification) -> str:
-    lines = [found.investigation]
-    lines += [
-        f"  {'✓' if check.holds else '✗'} {check.step:<10} {check.detail}"
-        for check in found.checks
-    ]
-    lines.append(f"  executed by {found.executed_by}, as the records say; not checked here")
+    lines = [one_line(found.investigation), *map(_line, found.checks)]
+    hosts = one_line(found.executed_by)
+    lines.append(f"  executed by {hosts}, as the records say; not checked here")
     lines.append(f"  recomputed by {found.recomputed_by}")
     return "\n".join(lines)
 
 
 def _line(check: Check) -> str:
-    return f"  {'✓' if check.holds else '✗'} {check.step:<10} {check.detail}"
+    return f"  {'✓' if check.holds else '✗'} {check.step:<10} {one_line(check.detail)}"

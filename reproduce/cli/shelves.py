@@ -1,5 +1,6 @@
 """What `reproduce ledger` does, once heavy libraries may be loaded."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ def list_investigations(*, ledger_path: Path | None, as_json: bool) -> None:
         return
     for row in rows:
         state = "finished" if row.closed else "open"
-        emit(f"{row.id}  {short_plan(row.plan)}  {state:<8}  {row.size:>7}  {one_line(row.title)}")
+        emit(
+            f"{one_line(row.id)}  {short_plan(row.plan)}  {state:<8}  {row.size:>7}"
+            f"  {one_line(row.title)}"
+        )
 
 
 def _row(row: InvestigationRow) -> dict[str, object]:
@@ -55,8 +59,8 @@ def show_entries(name: str, *, ledger_path: Path | None, unseal: bool, as_json: 
             _emit_entries(row.id, shown)
             return
         for value in shown:
-            line = f"{value['seq']:>7}  {value['kind']:<12}  {value['key']:<24}  "
-            emit(line + _short(value["body"]))
+            seq, kind, key = (one_line(str(value[name])) for name in ("seq", "kind", "key"))
+            emit(f"{seq:>7}  {kind:<12}  {key:<24}  {_short(value['body'])}")
 
 
 def _shown(entry: StoredEntry, *, sealed: bool) -> dict[str, Any]:
@@ -69,9 +73,11 @@ def _shown(entry: StoredEntry, *, sealed: bool) -> dict[str, Any]:
 
 def _emit_entries(investigation: str, entries: Iterator[dict[str, Any]]) -> None:
     """One document, written as it is read: a ledger may be larger than memory."""
-    emit(f'{{"schema": "reproduce.entries/1", "investigation": "{investigation}", "entries": [')
+    named = json.dumps(investigation)
+    emit(f'{{"schema": "reproduce.entries/1", "investigation": {named}, "entries": [')
     for index, value in enumerate(entries):
-        emit(("," if index else "") + orjson.dumps(value).decode())
+        # In ASCII: what strangers wrote must not move a cursor.
+        emit(("," if index else "") + json.dumps(value, separators=(",", ":")))
     emit("]}")
 
 
@@ -103,7 +109,8 @@ def show_log(
         emit_json({"schema": "reproduce.log/1", "observation": body, **texts})
         return
     for stream, text in texts.items():
-        say(f"--- {stream}: {body[stream]['size']} bytes, {body[stream]['stored']} stored")
+        size, stored = body[stream]["size"], body[stream]["stored"]
+        say(one_line(f"--- {stream}: {size} bytes, {stored} stored"))
         emit(text)
 
 
@@ -120,7 +127,7 @@ def rebuild(name: str, *, ledger_path: Path | None, as_json: bool) -> None:
     if as_json:
         emit_json({"schema": "reproduce.rebuild/1", "investigation": row.id, "written": count})
     else:
-        emit(f"{count} observations written for {row.id}")
+        emit(f"{count} observations written for {one_line(row.id)}")
 
 
 def audit(*, ledger_path: Path | None, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from matrices import PolicyRef
 from policies import ContrastVerdict, RateFigure, Tally, Verdict
 from reproduce.errors import ExitCode
 from reproduce.report import words
+from reproduce.report.contents import requirements_of, warnings_of
 from reproduce.report.model import Account, Arm, PlanAccount, Progress, exit_code_of
 
 VERDICT_SCHEMA = "reproduce.verdict/1"
@@ -30,6 +31,11 @@ def plan_json(account: PlanAccount) -> str:
             "name": plan.short_name(),
             "approved": account.approved,
             "plan": plan.model_dump(mode="json"),
+            "requirements": [
+                None if brief is None else brief._asdict()
+                for brief in map(requirements_of, plan.environments)
+            ],
+            "warnings": warnings_of(plan),
             "sheets": [sheet._asdict() for sheet in account.sheets],
             "notes": account.notes,
             "next": account.next_commands,

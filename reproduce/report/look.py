@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from policies import Status
-from reproduce.report.text import printable
+from reproduce.report.text import Drawn, printable
 from reproduce.report.words import MARKS
 
 PIPE_WIDTH = 120
@@ -115,7 +115,7 @@ def _width(stream: TextIO, environ: Mapping[str, str]) -> int:
     return max(LEAST_WIDTH, columns or 80)
 
 
-def draw(parts: Iterable[RenderableType], look: Look) -> str:
+def draw(parts: Iterable[RenderableType], look: Look) -> Drawn:
     """The parts below each other as lines of text; escape sequences only under `colour`."""
     file = io.StringIO()
     console = Console(
@@ -133,7 +133,7 @@ def draw(parts: Iterable[RenderableType], look: Look) -> str:
     for part in parts:
         console.print(part)
     drawn = file.getvalue().replace(_TIED, " ")
-    return "".join(f"{line.rstrip()}\n" for line in drawn.split("\n")[:-1])
+    return Drawn("".join(f"{line.rstrip()}\n" for line in drawn.split("\n")[:-1]))
 
 
 def indent(part: RenderableType, by: int = 2) -> Padding:

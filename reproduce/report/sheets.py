@@ -1,6 +1,5 @@
 """A sealed plan and the progress of an investigation on a terminal; neither shows an outcome."""
 
-import shlex
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -19,6 +18,7 @@ from matrices import (
     Symptom,
     TimeoutSymptom,
 )
+from reproduce.report.contents import contents_of, warnings_of
 from reproduce.report.look import Look, columns, draw, indent
 from reproduce.report.model import PlanAccount, Progress, Sheet
 from reproduce.report.text import one_line
@@ -68,11 +68,6 @@ def duration(microseconds: int) -> str:
         return f"{seconds // _MINUTE} m {seconds % _MINUTE:02d} s"
     tenths = microseconds // (_SECOND // 10)
     return f"{seconds} s" if tenths % 10 == 0 else f"{seconds}.{tenths % 10} s"
-
-
-def command(words: tuple[str, ...]) -> str:
-    """A command as one would type it, on one line."""
-    return one_line(shlex.join(words))
 
 
 def source(found: Source) -> str:
@@ -130,6 +125,8 @@ def _plan(account: PlanAccount, look: Look) -> Iterator[RenderableType]:
     for sheet in account.sheets:
         yield Text()
         yield from _sheet(sheet, look)
+    for warning in warnings_of(plan):
+        yield indent(look.text(f"warning: {warning}", "bold"))
     for note in account.notes:
         yield indent(look.text(f"note: {one_line(note)}"))
     yield Text()
@@ -142,8 +139,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "issue", plan.issue
     yield "source", source(plan.source)
     yield "sandbox", plan.sandbox
-    for cmd, timeout in dict.fromkeys((c.cmd, c.timeout_us) for c in plan.conditions):
-        yield "command", f"{command(cmd)}  (time limit {duration(timeout)})"
+    yield from contents_of(plan, duration=duration)
     for found in plan.symptoms:
         primary = "" if found.name == plan.primary else f" {found.name} (counted only)"
         yield f"symptom{primary}", symptom(found)

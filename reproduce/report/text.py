@@ -19,6 +19,12 @@ _SPACED = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 _DROPPED = frozenset({"Cc", "Cf"})
 
 
+class Drawn(str):
+    """Text of ours in which each part by a stranger was made printable; it may hold colours."""
+
+    __slots__ = ()
+
+
 def printable(text: str, *, lines: bool = False) -> str:
     """The text without control sequences, control characters and bidirectional controls.
 

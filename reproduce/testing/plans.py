@@ -8,12 +8,13 @@ from matrices import (
     ExitCodeSymptom,
     OutputSymptom,
     Plan,
-    PolicyRef,
     Role,
+    Setting,
     Source,
     SourceKind,
     Symptom,
 )
+from policies.registry import complete
 
 EXIT_CODES = ExitCodeSymptom(matched=(1,), clean=(0,))
 WORDS = OutputSymptom(pattern="VIOLATED", exit=(1,), clean="^HELD$")
@@ -27,16 +28,19 @@ def two_arm_plan(
     wall_us: int | None = None,
     parallel: int = 2,
     seed: int = 11,
+    cmd: tuple[str, ...] = ("probe",),
+    env: tuple[Setting, ...] = (),
 ) -> Plan:
-    """A plan of one treatment and one control condition, in this order, that runs `probe`."""
+    """A plan of one treatment and one control condition, in this order, that run `cmd`."""
     conditions = tuple(
         Condition(
             name=f"arm={role}",
             choices=(Choice(factor="arm", level=role.value),),
             role=role,
             stratum="",
-            cmd=("probe",),
-            timeout_us=1_000_000,
+            cmd=cmd,
+            timeout_us=60_000_000,
+            env=env,
         )
         for role in Role
     )
@@ -48,6 +52,6 @@ def two_arm_plan(
         conditions=conditions,
         contrasts=(Contrast(stratum="", treatment=0, control=1),),
         budget=Budget(trials=trials, parallel=parallel, wall_us=wall_us),
-        policy=PolicyRef(name=policy),
+        policy=complete(policy, {}),
         seed=seed,
     )
