@@ -53,6 +53,6 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: set PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "the module venv is missing: apt-get install python3-venv" >&2; exit 1; }
 	@echo "setting up .venv (about a minute)" >&2
-	@$(PYTHON) -m venv .venv
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	@$(BIN)/pip install -qq -c constraints.txt -e '.[dev]'
 	@touch $@

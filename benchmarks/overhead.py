@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PYTHON = os.path.realpath(sys.executable)
+PYTHON = shutil.which("python3", path="/usr/bin:/bin") or os.path.realpath(sys.executable)
 """The interpreter itself: a `python3` on the PATH may be a script that looks for one."""
 
 CASES = (

@@ -110,6 +110,8 @@ class Approval(Record):
     plan: Digest
     by: str
     method: Literal["self", "token", "base-branch"]
+    seal: str = ""
+    """For `self`: made with a secret of the approver, so that only they can tell it from another."""
 
 
 class Intent(Record):

@@ -24,6 +24,8 @@ from ledger.sqlite_rows import (
     add_drafted,
     add_investigation,
     add_observations,
+    blob_page,
+    check_readable,
     drop_observations,
     entry_page,
     find_blob,
@@ -63,7 +65,7 @@ class SqliteStore:
     ) -> None:
         """Opens the ledger, making it where it is missing; its folder must exist.
 
-        `for_audit` reads a file whose triggers or tables were altered, and writes nothing.
+        `for_audit` reads a file whose triggers were altered, and writes nothing.
 
         Raises:
             StoreUnavailableError: the file cannot be opened in the durable mode.
@@ -72,6 +74,8 @@ class SqliteStore:
         """
         self._file = SqliteFile(path, busy_timeout_ms=busy_timeout_ms, for_audit=for_audit)
         self._folder = ContentFolder(path.parent / "blobs")
+        if for_audit:
+            self._check_readable(path)
 
     def __enter__(self) -> Self:
         """The store, closed at the end of the `with` block."""
@@ -174,6 +178,11 @@ class SqliteStore:
             packed = self._folder.get(sha256)
         return None if packed is None else decompress(packed, sha256=sha256, size=size)
 
+    def blob_digests(self, *, after: str = "") -> list[str]:
+        """Digests of stored blobs beyond `after`, in order, a page at a time."""
+        with self._file.read() as connection:
+            return blob_page(connection, after=after, limit=PAGE)
+
     def rebuild(self, investigation: str) -> int:
         """Makes the projection anew from verified entries; see `LedgerStore`."""
         with self._writing() as connection:
@@ -209,6 +218,15 @@ class SqliteStore:
             if extra is not None:
                 raise _projection_broken(investigation, extra.seq)
             return audited
+
+    def _check_readable(self, path: Path) -> None:
+        """Refuses a file whose tables are not tables; triggers do nothing to a reader."""
+        try:
+            with self._file.read() as connection:
+                check_readable(connection, place=str(path))
+        except BaseException:
+            self._file.close()
+            raise
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

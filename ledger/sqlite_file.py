@@ -1,8 +1,9 @@
 """A SQLite file as a ledger needs it: durable settings, whole transactions, errors in our words."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -38,6 +39,8 @@ class SqliteFile:
         with self._in_our_words():
             if for_audit and not path.is_file():
                 raise StoreUnavailableError("there is no ledger", place=self._place)
+            if not for_audit:
+                self._look(path)
             self._engine = create_engine(
                 URL.create("sqlite", database=str(path)),
                 isolation_level="AUTOCOMMIT",  # transactions are begun and ended here, in SQL
@@ -53,6 +56,21 @@ class SqliteFile:
             except BaseException:
                 self._engine.dispose()
                 raise
+
+    def _look(self, path: Path) -> None:
+        """Refuses another program's database before anything is written to it.
+
+        To set the journal mode of a database is to change it.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Where the file cannot be made, SQLite says why.
+        with suppress(OSError):
+            os.close(os.open(path, flags, 0o600))
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        timeout = self._busy_timeout_ms / 1000
+        with closing(sqlite3.connect(address, uri=True, timeout=timeout)) as connection:
+            if not is_empty(connection):
+                check_format(connection, place=self._place)
 
     def close(self) -> None:
         """Closes all connections."""
@@ -102,6 +120,7 @@ class SqliteFile:
 
     def _set_up(self, connection: sqlite3.Connection, _record: object) -> None:
         connection.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
+        connection.execute("PRAGMA trusted_schema = OFF")
         if self._for_audit:
             connection.execute("PRAGMA query_only = ON")
             return

@@ -10,6 +10,7 @@ from sqlmodel import col, select
 from ledger.batch import Drafted
 from ledger.errors import TamperedError, UnknownInvestigationError
 from ledger.projection import ObservationRow
+from ledger.sqlite_schema import OBJECTS, check_tables
 from ledger.store import Head, InvestigationRow, StoredEntry
 from ledger.tables import BlobTable, HeadTable, InvestigationTable, LedgerTable
 from ledger.tree import Tree
@@ -42,6 +43,7 @@ _ADD_BLOB = (
     "INSERT INTO blob (sha256, size, packed) SELECT ?1, ?2, ?3"
     " WHERE NOT EXISTS (SELECT 1 FROM blob WHERE sha256 = ?1)"
 )
+_BLOBS = "SELECT sha256 FROM blob WHERE sha256 > ? ORDER BY sha256 LIMIT ?"
 
 # Core columns: a mapped class would make an object of every row.
 _ENTRY = LedgerTable.metadata.tables["ledger_entry"].c
@@ -88,6 +90,15 @@ class State(NamedTuple):
     def head(self) -> Head:
         """The head in the words of the contract."""
         return Head(self.size, self.tree().root().hex(), self.fence, bool(self.closed))
+
+
+def check_readable(connection: Connection, *, place: str) -> None:
+    """Refuses a file whose tables are not tables.
+
+    Raises:
+        SchemaAlteredError: names the first object that differs.
+    """
+    check_tables([tuple(row) for row in connection.exec_driver_sql(OBJECTS)], place=place)
 
 
 def find_state(connection: Connection, investigation: str) -> State | None:
@@ -201,6 +212,12 @@ def find_blob(connection: Connection, digest: str) -> tuple[int, bytes | None] |
         )
     ).first()
     return None if row is None else (row.size, row.packed)
+
+
+def blob_page(connection: Connection, *, after: str, limit: int) -> list[str]:
+    """At most `limit` digests of blobs beyond `after`, in order."""
+    rows = connection.exec_driver_sql(_BLOBS, (bytes.fromhex(after), limit))
+    return [digest.hex() for (digest,) in rows]
 
 
 def entry_page(connection: Connection, inv: int, *, start: int, limit: int) -> list[StoredEntry]:

@@ -5,7 +5,7 @@ character here is a new format. `ledger.tables` describes the same tables for re
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ledger.errors import FormatTooNewError, SchemaAlteredError
 
@@ -172,6 +172,38 @@ def check_schema(connection: sqlite3.Connection, *, place: str) -> None:
                 place=place,
                 hint="entries may have been altered: run `reproduce ledger audit`",
             )
+
+
+OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+"""What `check_tables` takes. Reading it runs nothing that a file brings."""
+
+
+def check_tables(objects: Sequence[tuple[str, str, str, str | None]], *, place: str) -> None:
+    """Refuses a file that cannot be read as it is: where a name of ours is no table of ours.
+
+    A view or a virtual table in its place would run what its author wrote, without end if they
+    like. Triggers may be anything: they do nothing to a reader.
+
+    Raises:
+        SchemaAlteredError: names the first object that differs.
+    """
+    tables = {name: sql for kind, name, owner, sql in objects if kind == "table" and name == owner}
+    for name, expected in TABLES.items():
+        if tables.get(name) != expected:
+            raise _unreadable(
+                f"table `{name}` is {'changed' if name in tables else 'missing'}", place
+            )
+    for kind, name, _, sql in objects:
+        ours = name in TABLES or name.startswith("sqlite_stat")
+        automatic = kind == "index" and sql is None
+        if kind != "trigger" and not automatic and not (kind == "table" and ours):
+            raise _unreadable(f"{kind} `{name}` is foreign", place)
+
+
+def _unreadable(message: str, place: str) -> SchemaAlteredError:
+    return SchemaAlteredError(
+        message, rule="schema", place=place, hint="restore the file from a backup or a bundle"
+    )
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

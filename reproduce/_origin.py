@@ -5,6 +5,7 @@ never issue verdicts in our name. Standard library only, because nothing else ca
 """
 
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
@@ -39,6 +40,39 @@ def check_origin(home: Path) -> None:
             sys.excepthook = _exit_without_trace
             raise ForeignPackageError(_message(name, found, home))
     _pin(home)
+    if _is_command():
+        _leave_out_working_directory(home.resolve())
+
+
+def _is_command() -> bool:
+    """Whether this process is the command, and not a program that imports us as a library."""
+    if sys.argv[:1] == ["-m"]:
+        return "reproduce" in sys.orig_argv
+    return bool(sys.argv) and Path(sys.argv[0]).name == "reproduce"
+
+
+def _leave_out_working_directory(home: Path) -> None:
+    """Keeps later imports, also those of libraries, away from the folder that we work on.
+
+    Python puts it on the path for `-m` and for an empty or relative entry of `PYTHONPATH`, which
+    it has made absolute by now. Our own source tree stays.
+    """
+    declared = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    try:
+        left_out = {
+            Path(entry).resolve() for entry in ("", *declared) if not Path(entry).is_absolute()
+        }
+    except OSError:
+        # The working directory is gone: nothing can be imported from there.
+        left_out = set()
+    sys.path[:] = [entry for entry in sys.path if _stays(entry, home, left_out)]
+
+
+def _stays(entry: str, home: Path, left_out: set[Path]) -> bool:
+    if not Path(entry).is_absolute():
+        return False
+    folder = Path(entry).resolve()
+    return folder == home or folder not in left_out
 
 
 def _folder(name: str) -> Path | None:

@@ -1,5 +1,6 @@
 """The only reader of time and entropy."""
 
+import secrets
 import time
 
 import uuid_utils
@@ -18,6 +19,11 @@ def monotonic_us() -> int:
 def new_investigation_id() -> str:
     """A fresh name for an investigation, sortable by the time of its making."""
     return f"iv_{uuid_utils.uuid7().hex}"
+
+
+def new_secret(size: int) -> bytes:
+    """Bytes that nobody can guess."""
+    return secrets.token_bytes(size)
 
 
 def new_session_id() -> str:

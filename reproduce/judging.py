@@ -17,12 +17,29 @@ from reproduce.report.model import Account
 JUDGED = frozenset({EntryKind.OBSERVATION, EntryKind.CONFLICT, EntryKind.UNSEALED})
 
 
+class Approved(NamedTuple):
+    """An approval as it stands in a ledger; whose it is, `reproduce.approvals` can tell."""
+
+    plan: str
+    by: str
+    method: str
+    seal: str
+    recorded: int
+    """How many observations stand before it."""
+
+    @classmethod
+    def of(cls, body: dict[str, Any], *, recorded: int) -> "Approved":
+        """What the body of an entry says, which may be of a ledger that somebody made up."""
+        seal = str(body.get("seal", ""))
+        return cls(body["plan"], body["by"], body["method"], seal, recorded)
+
+
 class Story(NamedTuple):
     """What an investigation's entries say beside its observations."""
 
     approved_by: str | None
-    approval: str | None
-    """How it was approved."""
+    approvals: tuple[Approved, ...]
+    """All of them, oldest first; `approved_by` is the name in the last."""
     sessions: int
     places: tuple[Setting, ...]
     conflicts: int
@@ -36,8 +53,18 @@ class Story(NamedTuple):
 
 
 def plan_of(store: LedgerStore, investigation: str) -> Plan:
-    """The sealed plan of an investigation, its bytes checked."""
-    return Plan.from_canonical(store.plan_bytes(investigation))
+    """The sealed plan of an investigation, its bytes checked.
+
+    Raises:
+        TamperedError: it is not the plan that the investigation is listed with.
+    """
+    plan = Plan.from_canonical(store.plan_bytes(investigation))
+    listed = next(row.plan for row in store.investigations() if row.id == investigation)
+    if plan.digest() != listed:
+        message = f"the stored plan of `{investigation}` is not the one that is listed"
+        hint = "the ledger was altered: `reproduce verify` says more"
+        raise TamperedError(message, rule="plan", seq=0, hint=hint)
+    return plan
 
 
 def checked(store: LedgerStore, investigation: str) -> Iterator[StoredEntry]:
@@ -74,7 +101,7 @@ def story_of(store: LedgerStore, investigation: str) -> Story:
     Raises:
         TamperedError: the entries are not those that the ledger's head stands for.
     """
-    story = Story(None, None, 0, (), 0, unsealed=False, closed=None, issued=(), recorded=0, late=0)
+    story = Story(None, (), 0, (), 0, unsealed=False, closed=None, issued=(), recorded=0, late=0)
     sessions: set[str] = set()
     for entry in checked(store, investigation):
         if entry.kind == EntryKind.OBSERVATION:
@@ -83,7 +110,8 @@ def story_of(store: LedgerStore, investigation: str) -> Story:
         body = orjson.loads(entry.body)["body"]
         match entry.kind:
             case EntryKind.APPROVAL:
-                story = story._replace(approved_by=body["by"], approval=body["method"])
+                approvals = (*story.approvals, Approved.of(body, recorded=story.recorded))
+                story = story._replace(approved_by=body["by"], approvals=approvals)
             case EntryKind.INTENT:
                 sessions.add(body["session"])
                 places = tuple(Setting(**setting) for setting in body["place"])

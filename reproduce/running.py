@@ -1,5 +1,6 @@
 """From a sealed plan to a finished run on this machine: what every face calls."""
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -12,16 +13,17 @@ from ledger.store import LedgerStore
 from matrices import Plan, Setting
 from reproduce import clock
 from reproduce.engine.loop import Controls, Interrupt, Snapshot
-from reproduce.engine.session import Session, approve, run, translated
+from reproduce.engine.session import Session, approve, check_shown, run, translated
 from reproduce.environments import Built, build
-from reproduce.errors import InfrastructureError, UsageError
+from reproduce.errors import InfrastructureError, IntegrityError, UsageError
 from reproduce.judging import plan_of
 from reproduce.knobs import probe_knobs
 from reproduce.planning.file import InvestigationFile, read_file
 from reproduce.planning.placeholders import unescaped
 from reproduce.planning.sealing import Sealed, seal
-from reproduce.state import State, state_of
+from reproduce.state import FOLDER, State, state_of
 from reproduce.trees import tree_path, verify_tree
+from reproduce.trees.git import git
 
 __all__ = ["approve", "carry_out", "open_store", "register", "seal_file", "translated"]
 
@@ -53,19 +55,48 @@ def seal_file(path: Path) -> Declared:
     """
     declared = read_file(path)
     folder = path.resolve().parent
-    state = state_of(folder).make()
+    state = state_of(folder)
+    refuse_tracked(state)
+    state.make()
     sealed = seal(declared, folder=folder, state=state, place=path.name)
     return Declared(declared, sealed, state)
+
+
+def refuse_tracked(state: State) -> None:
+    """Refuses a state folder that is under version control: a stranger may have filled it.
+
+    Where git is not installed the question stays open; approvals are sealed all the same.
+
+    Raises:
+        IntegrityError: git tracks something in it.
+    """
+    home = state.root.parent
+    if not os.path.lexists(state.root):
+        return
+    if not any(os.path.lexists(folder / ".git") for folder in (home, *home.parents)):
+        return
+    try:
+        answer = git(home, ["ls-files", "--error-unmatch", "--", FOLDER])
+    except UsageError:
+        return
+    if answer.code == 0:
+        message = "the state folder is tracked by git, so it may be somebody else's"
+        hint = f"`git rm -r --cached {FOLDER}` and remove the folder; keep evidence elsewhere"
+        raise IntegrityError(message, place=str(state.root), hint=hint)
 
 
 def register(store: LedgerStore, plan: Plan, *, again: bool = False) -> str:
     """The investigation of this plan: the latest one of it, or a new one.
 
     With `again` a finished investigation gets a sibling instead of being returned.
+
+    Raises:
+        TamperedError: the ledger lists an investigation under the digest of another plan.
     """
     digest = plan.digest()
     same = [row for row in store.investigations() if row.plan == digest]
     if same and not (again and same[-1].closed):
+        plan_of(store, same[-1].id)
         return same[-1].id
     investigation = clock.new_investigation_id()
     store.open_investigation(investigation, plan, recorded_us=clock.now_us())
@@ -75,12 +106,15 @@ def register(store: LedgerStore, plan: Plan, *, again: bool = False) -> str:
 def carry_out(
     store: LedgerStore,
     investigation: str,
+    plan: Plan,
     *,
     state: State,
     watch: Callable[[Snapshot], None],
     announce: Callable[[str], None],
 ) -> Session:
     """Runs an approved investigation here until it is finished or a person interrupts it.
+
+    `plan` is the one that was shown to the person; no other runs.
 
     The first Ctrl-C lets running trials finish, the second kills them.
 
@@ -89,7 +123,7 @@ def carry_out(
     """
     from reproduce.executors.local import LocalExecutor  # noqa: PLC0415 - only where trials run
 
-    plan = plan_of(store, investigation)
+    check_shown(plan_of(store, investigation), plan.digest())
     if not store.head(investigation).closed:
         check_host(plan, state)
     with interrupts(announce) as interrupted:
@@ -101,6 +135,7 @@ def carry_out(
             executor=LocalExecutor(world=state.world),
             controls=controls,
             environments=lambda: build_environments(plan, state, announce),
+            shown=plan.digest(),
         )
 
 

@@ -4,14 +4,29 @@ import fcntl
 import json
 import os
 import socket
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from reproduce.errors import InfrastructureError
+from reproduce.errors import InfrastructureError, IntegrityError
 
 FOLDER = ".reproduce"
+
+_CHILDREN = (
+    ".gitignore",
+    "blobs",
+    "environments",
+    "ledger.sqlite",
+    "ledger.sqlite-shm",
+    "ledger.sqlite-wal",
+    "locks",
+    "spools",
+    "trees",
+    "world",
+)
+"""What is read or written in the folder by name."""
 
 
 class State(NamedTuple):
@@ -44,21 +59,55 @@ class State(NamedTuple):
         return self.root / "spools" / investigation
 
     def make(self) -> "State":
-        """Makes the folder, which keeps itself out of version control.
+        """Makes the folder, which keeps itself out of version control and from other users.
 
         Raises:
             InfrastructureError: the folder cannot be made.
+            IntegrityError: somebody else prepared it.
         """
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            ignore = self.root / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n", encoding="utf-8")
+            self.check()
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(exist_ok=True, mode=0o700)
+            found = self.root.stat()
+            if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+                self.root.chmod(0o700)
+            with suppress(FileExistsError):
+                _write_new(self.root / ".gitignore", b"*\n")
         except OSError as error:
             message = f"cannot write: {error.strerror}"
             hint = "make room or choose a folder that you may write to"
             raise InfrastructureError(message, place=str(self.root), hint=hint) from error
         return self
+
+    def check(self) -> None:
+        """Refuses a folder that is somebody else's, or in which links lead elsewhere.
+
+        Raises:
+            IntegrityError: says which.
+        """
+        try:
+            found = self.root.lstat()
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(found.st_mode):
+            raise _refused(self.root, "the state folder is a link")
+        if found.st_uid not in {os.geteuid(), 0}:
+            raise _refused(self.root, "the state folder belongs to another user")
+        for name in _CHILDREN:
+            if (self.root / name).is_symlink():
+                raise _refused(self.root / name, "a link stands in the state folder")
+
+
+def _refused(path: Path, why: str) -> IntegrityError:
+    hint = "look where it comes from, and remove it; the folder is made anew"
+    return IntegrityError(f"{why}, so it may lead elsewhere", place=str(path), hint=hint)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.write(data)
 
 
 def state_of(folder: Path) -> State:
@@ -67,11 +116,18 @@ def state_of(folder: Path) -> State:
 
 
 def nearest_state(start: Path) -> State:
-    """The state folder in `start` or the nearest folder above it that has one, else in `start`."""
+    """The state folder in `start` or the nearest folder above it that has one, else in `start`.
+
+    Raises:
+        IntegrityError: the nearest one is somebody else's, or links in it lead elsewhere.
+    """
     start = start.resolve()
     for folder in (start, *start.parents):
-        if (folder / FOLDER / "ledger.sqlite").is_file():
-            return State(folder / FOLDER)
+        state = State(folder / FOLDER)
+        # A folder that may not be read cannot be used, and is passed over.
+        if os.path.lexists(state.ledger):
+            state.check()
+            return state
     return State(start / FOLDER)
 
 
@@ -81,11 +137,10 @@ def held(state: State, investigation: str) -> Iterator[None]:
 
     Raises:
         InfrastructureError: another driver holds it; the message names that driver.
+        IntegrityError: somebody prepared a link where its lock or its spools belong.
     """
-    folder = state.root / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{investigation}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    state.check()
+    descriptor = _opened_lock(state, investigation)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,6 +155,16 @@ def held(state: State, investigation: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _opened_lock(state: State, investigation: str) -> int:
+    folder = state.root / "locks"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{investigation}.lock"
+    for prepared in (path, state.spools(investigation)):
+        if prepared.is_symlink():
+            raise _refused(prepared, "a link stands in the state folder")
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _holder(descriptor: int) -> str:

@@ -1,7 +1,7 @@
 """Recomputes everything that an investigation claims, from its ledger alone, in numbered steps.
 
 It trusts nothing that was issued: not the root, not the readings, not the verdict. What it cannot
-show is that the trials happened; only running them again can.
+show is said in `SHOWS`; only running the trials again can.
 """
 
 import hashlib
@@ -13,14 +13,22 @@ import orjson
 
 from ledger.audit import verify_entries
 from ledger.errors import TamperedError
-from ledger.records import EntryKind, Observation
+from ledger.records import EntryKind
 from ledger.store import InvestigationRow, LedgerStore
 from matrices import Plan, schedule, trial_seed
 from policies.registry import reduce
 from reproduce import __version__
+from reproduce.approvals import described
+from reproduce.auditing import wrong_body, wrong_roots, wrong_stream
 from reproduce.judging import evidence, plan_of, story_of
 from reproduce.knobs import WorldDraft, apply_knobs
 from reproduce.matching import Matchers
+
+SHOWS = (
+    "shows that the records agree with each other and with the plan;"
+    " not who wrote them, nor that the trials ran"
+)
+"""What a verification without a finding is worth."""
 
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
@@ -30,12 +38,16 @@ class Step(StrEnum):
 
     GUARDS = "guards"
     """That the store still refuses to change or remove entries; checked where it is opened."""
+    BLOBS = "blobs"
+    """That stored bytes have their digests; checked of a whole file."""
     ENTRIES = "entries"
     PLAN = "plan"
     APPROVAL = "approval"
     TRIALS = "trials"
     READINGS = "readings"
     VERDICT = "verdict"
+    PROJECTION = "projection"
+    """That the query tables are those of the entries; checked of a whole file."""
 
 
 class Check(NamedTuple):
@@ -105,8 +117,9 @@ def verify(store: LedgerStore, row: InvestigationRow) -> Verification:
 
 
 def _entries(store: LedgerStore, row: InvestigationRow) -> str:
-    """(1) Bytes, numbers, keys, leaves and the root of the tree."""
+    """(1) Bytes, numbers, keys, leaves, the root of the tree, and bodies of their kinds."""
     found = verify_entries(row.id, store.entries(row.id), store.head(row.id), plan=row.plan)
+    _refuse(next(filter(None, map(wrong_body, store.entries(row.id))), None))
     parts = [f"{found.size} entries, root {found.root}"]
     if found.conflicts:
         parts.append(f"{found.conflicts} conflicts on record")
@@ -120,20 +133,29 @@ def _plan(store: LedgerStore, row: InvestigationRow) -> str:
     plan = plan_of(store, row.id)
     if plan.digest() != row.plan:
         raise _FindingError(f"the plan's digest is {plan.digest()}, listed as {row.plan}")
+    if (row.title, row.issue) != (plan.title, plan.issue):
+        raise _FindingError(
+            "the investigation is listed with another title or issue than its plan"
+        )
     return f"{plan.short_name()}, sha256 {row.plan}"
 
 
 def _approval(store: LedgerStore, row: InvestigationRow) -> str:
-    """(3) An approval of this plan stands before the first intent."""
+    """(3) An approval of this plan stands before the first intent.
+
+    Whose it is can be told only where it was given; a copied ledger holds without that.
+    """
+    approved = False
     for entry in store.entries(row.id):
         if entry.kind == EntryKind.APPROVAL:
-            body = _body(entry.body)
+            approved, body = True, _body(entry.body)
             if body["plan"] != row.plan:
                 raise _FindingError(f"entry {entry.seq} approves another plan: {body['plan']}")
-            return f"by {body['by']}, {body['method']}"
-        if entry.kind in {EntryKind.INTENT, EntryKind.OBSERVATION}:
+        if entry.kind in {EntryKind.INTENT, EntryKind.OBSERVATION} and not approved:
             raise _FindingError(f"entry {entry.seq} stands before any approval")
-    return "not approved, and nothing ran"
+    if not approved:
+        return "not approved, and nothing ran"
+    return described(story_of(store, row.id).approvals, row.id)
 
 
 def _trials(store: LedgerStore, row: InvestigationRow) -> str:
@@ -150,7 +172,6 @@ def _trials(store: LedgerStore, row: InvestigationRow) -> str:
         if entry.kind != EntryKind.OBSERVATION:
             continue
         body = _body(entry.body)
-        Observation.model_validate_json(orjson.dumps(body))
         number = body["trial"]
         if number >= len(planned):
             raise _FindingError(f"entry {entry.seq} records trial {number}, which is not planned")
@@ -189,8 +210,8 @@ def _readings(store: LedgerStore, row: InvestigationRow) -> str:
         found = [
             finding.model_dump()
             for finding in matchers.find(
-                stdout=_bytes(store, entry.seq, body["stdout"]["sha256"]),
-                stderr=_bytes(store, entry.seq, body["stderr"]["sha256"]),
+                stdout=_stream(store, entry.seq, body, "stdout"),
+                stderr=_stream(store, entry.seq, body, "stderr"),
                 files=dict(_files(store, entry.seq, body)),
             )
         ]
@@ -198,6 +219,12 @@ def _readings(store: LedgerStore, row: InvestigationRow) -> str:
             raise _FindingError(f"entry {entry.seq}: the stored output shows other findings")
         checked += 1
     return f"{checked} records match their stored output"
+
+
+def _stream(store: LedgerStore, seq: int, body: Mapping[str, Any], name: str) -> bytes:
+    data = _bytes(store, seq, body[name]["sha256"])
+    _refuse(wrong_stream(seq, name, body[name], data))
+    return data
 
 
 def _bytes(store: LedgerStore, seq: int, sha256: str) -> bytes:
@@ -216,14 +243,22 @@ def _files(
 ) -> Iterator[tuple[str, bytes | None]]:
     for file in body["files"]:
         sha256 = file["sha256"]
-        yield file["path"], None if sha256 is None else _bytes(store, seq, sha256)
+        data = None if sha256 is None else _bytes(store, seq, sha256)
+        if data is not None and len(data) != file["size"]:
+            raise _FindingError(
+                f"entry {seq} says a file has {file['size']} bytes, not {len(data)}"
+            )
+        yield file["path"], data
 
 
 def _verdict(store: LedgerStore, row: InvestigationRow) -> str:
-    """(6) The policy gives the verdict that was issued, from the same records."""
+    """(6) The policy gives the verdict that was issued, from the records of the root it names."""
     plan, story = plan_of(store, row.id), story_of(store, row.id)
     if not story.issued:
+        if story.recorded >= plan.trial_count():
+            return "every planned trial is recorded, but NO verdict was issued over them"
         return "none was issued yet"
+    _refuse(wrong_roots(lambda: store.entries(row.id)))
     again = reduce(plan, evidence(store, row.id, plan, story)).canonical().decode()
     issued, recomputed = orjson.loads(story.issued[-1]), orjson.loads(again)
     if story.issued[-1] != again:
@@ -233,6 +268,11 @@ def _verdict(store: LedgerStore, row: InvestigationRow) -> str:
         )
     status = recomputed["status"]
     return f"{status} under {plan.policy.name}, recomputed"
+
+
+def _refuse(wrong: str | None) -> None:
+    if wrong is not None:
+        raise _FindingError(wrong)
 
 
 def _body(entry: bytes) -> dict[str, Any]:

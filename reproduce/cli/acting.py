@@ -14,11 +14,13 @@ import typer
 from ledger.errors import LedgerError
 from matrices import Plan
 from policies import PolicyError, Status
+from reproduce import userkey
+from reproduce.approvals import own, recorded_elsewhere
 from reproduce.cli.opening import Opened, current_user, find, ledger
 from reproduce.cli.output import emit, emit_json, say
 from reproduce.cli.progress import Progress
-from reproduce.errors import ExitCode, NotApprovedError, UsageError
-from reproduce.judging import account_of, plan_of, story_of
+from reproduce.errors import ExitCode, IntegrityError, NotApprovedError, UsageError
+from reproduce.judging import Story, account_of, plan_of, story_of
 from reproduce.planning.quick import write_starter
 from reproduce.planning.reach import prospect
 from reproduce.report.as_json import plan_json, verdict_json
@@ -108,7 +110,8 @@ def plan_file(path: Path, *, ledger_path: Path | None, plain: bool, as_json: boo
     plan = found.sealed.plan
     with ledger(ledger_path, state=found.state) as opened:
         investigation = register(opened.store, plan)
-        approved = story_of(opened.store, investigation).approved_by
+        mine = own(story_of(opened.store, investigation), investigation, plan.digest())
+    approved = mine[-1].by if mine else None
     following = f"reproduce run {path}"
     if approved is None:
         following = f"reproduce approve {plan.short_name()}"
@@ -123,10 +126,16 @@ def approve_plan(
     with ledger(ledger_path) as opened:
         row = find(opened.store, name)
         plan = plan_of(opened.store, row.id)
+        story = story_of(opened.store, row.id)
+        if row.closed and not own(story, row.id, plan.digest()):
+            message = f"`{row.id}` is finished, and was approved elsewhere"
+            raise UsageError(message, hint=f"`reproduce run {row.id[:15]} --again` runs it here")
         say(plan_text(PlanAccount(plan=plan), look(plain=plain, error=True)))
-        _ask(plan, yes=yes)
+        _ask(plan, story, yes=yes)
         approve(opened.store, row.id, plan, by=current_user())
-        by = story_of(opened.store, row.id).approved_by
+        by = own(story_of(opened.store, row.id), row.id, plan.digest())[-1].by
+    if not userkey.is_kept():
+        say(f"no key can be kept at {userkey.key_path()}: `run` will ask again")
     if as_json:
         emit_json({"schema": "reproduce.approval/1", "plan": plan.digest(), "by": by})
     say(f"approved {plan.short_name()}")
@@ -157,20 +166,23 @@ def run_named(name: str, manner: Manner, *, ledger_path: Path | None) -> None:
 def _run(
     opened: Opened, investigation: str, shown: PlanAccount, manner: Manner, *, path: str
 ) -> None:
-    plan = shown.plan
-    if story_of(opened.store, investigation).approved_by is None:
+    plan, story = shown.plan, story_of(opened.store, investigation)
+    closed = opened.store.head(investigation).closed
+    if not closed and not own(story, investigation, plan.digest()):
         if not (manner.quiet and manner.yes):
             say(plan_text(shown, look(plain=manner.plain, error=True)))
-        _ask(plan, yes=manner.yes)
+        _ask(plan, story, yes=manner.yes)
         approve(opened.store, investigation, plan, by=current_user())
-    elif opened.store.head(investigation).closed and not manner.quiet:
+    elif closed and not manner.quiet:
         say(f"`{investigation}` is finished; `--again` runs the plan once more")
+    _tell_strange(opened, investigation, plan)
     progress = Progress(quiet=manner.quiet)
     with ExitStack() as stack:
         stack.callback(progress.end)
         session = carry_out(
             opened.store,
             investigation,
+            plan,
             state=opened.state,
             watch=progress.watch,
             announce=progress.announce,
@@ -188,6 +200,17 @@ def _run(
     raise typer.Exit(_exit_code(account, manner))
 
 
+def _tell_strange(opened: Opened, investigation: str, plan: Plan) -> None:
+    """Says which records were there before this user approved the plan: they did not run here."""
+    story = story_of(opened.store, investigation)
+    strange = recorded_elsewhere(story, investigation, plan.digest())
+    if story.closed is not None and not own(story, investigation, plan.digest()):
+        say(f"`{investigation}` was approved and recorded elsewhere; nothing ran here")
+        say("`--again` runs the plan here")
+    elif strange:
+        say(f"{strange} trials of `{investigation}` were recorded elsewhere, not run by you")
+
+
 def show_verdict(account: Account, manner: Manner) -> None:
     """Prints a verdict as text or JSON."""
     if manner.as_json:
@@ -200,7 +223,11 @@ def _following(opened: Opened, investigation: str) -> tuple[str, ...]:
     """Commands to go on with, as they work from where the person stands."""
     name = investigation[:15]
     where = ""
-    if nearest_state(Path.cwd()).ledger != opened.path.resolve():
+    try:
+        found = nearest_state(Path.cwd()).ledger
+    except IntegrityError:
+        found = None
+    if found != opened.path.resolve():
         where = f" --ledger {shlex.quote(opened.shown)}"
     return (
         f"reproduce explain {name}{where}",
@@ -236,12 +263,15 @@ def _exit_code(account: Account, manner: Manner) -> int:
     return int(code)
 
 
-def _ask(plan: Plan, *, yes: bool) -> None:
+def _ask(plan: Plan, story: Story, *, yes: bool) -> None:
+    if story.approvals:
+        say("it was approved elsewhere; only your own approval counts here")
     if yes:
         return
     name = plan.short_name()
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        message = f"the plan `{name}` is not approved, and there is no terminal to ask at"
+        what = "was approved elsewhere, not by you" if story.approvals else "is not approved"
+        message = f"the plan `{name}` {what}, and there is no terminal to ask at"
         raise NotApprovedError(
             message, hint=f"`reproduce approve {name} --yes`, or `run --approve`"
         )

@@ -10,7 +10,7 @@ from ledger.errors import LedgerError
 from ledger.store import InvestigationRow, LedgerStore
 from matrices import short_plan
 from reproduce.errors import UsageError
-from reproduce.running import open_store, translated
+from reproduce.running import open_store, refuse_tracked, translated
 from reproduce.state import State, nearest_state
 
 
@@ -31,9 +31,12 @@ def ledger(
 
     Raises:
         UsageError: there is no ledger here.
+        IntegrityError: the state folder may be somebody else's.
         ReproduceError: the ledger cannot be opened or read.
     """
     home = state or nearest_state(Path.cwd())
+    if state is None:
+        refuse_tracked(home)
     where = path or home.ledger
     if state is None and not where.is_file():
         message = "no ledger is here" if path is None else f"no ledger is at `{path}`"

@@ -125,6 +125,9 @@ def recover(
     plan_schedule = schedule(plan)
     for name, session in past.sessions.items():
         spooled = _spools(spools / name, slots=session.slots)
+        if _is_torn(spools / name):
+            # What stood before the damage is unknown: as after another boot.
+            session = session._replace(boot="")  # noqa: PLW2901 - the session as it can be read
         _adopt(worlds, session, spooled, past, recorder)
         for order, slot in _suspects(worlds, plan_schedule, session, spooled, past, boot=boot):
             recorder.lost(
@@ -148,6 +151,14 @@ def _spools(folder: Path, *, slots: int) -> list[Spool]:
         # Read again: the host may have written its last frame while it was ending.
         found.append(read_spool(path))
     return found
+
+
+def _is_torn(folder: Path) -> bool:
+    """Whether a spool of the session holds something and does not say whose it is."""
+    return any(
+        path.stat().st_size > 0 and read_spool(path).header is None
+        for path in folder.glob("*.spool")
+    )
 
 
 def _adopt(
@@ -188,7 +199,7 @@ def _suspects(
         for spool in spooled:
             slot = spool.header.slot if spool.header is not None else 0
             for number, attempt in spool.started:
-                if not past.recorded[number]:
+                if number < len(past.recorded) and not past.recorded[number]:
                     yield worlds.order(plan_schedule.trial(number), attempt=attempt), slot
         return
     # After another boot the unsynced end of a spool may be gone, and a missing spool says

@@ -5,8 +5,6 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import orjson
-
 from ledger.errors import (
     ClosedError,
     FencedError,
@@ -14,16 +12,16 @@ from ledger.errors import (
     StoreUnavailableError,
     TamperedError,
 )
-from ledger.records import Approval, Closed, EntryKind, VerdictIssued
+from ledger.records import Closed, EntryKind, VerdictIssued
 from ledger.store import Item, LedgerStore
 from matrices import Plan
 from policies import Verdict
-from reproduce import clock
+from reproduce import approvals, clock
 from reproduce.engine.loop import Controls, Ended, Loop
 from reproduce.engine.recorder import Counts, Recorder
 from reproduce.engine.recovery import recover
 from reproduce.engine.worlds import worlds_of
-from reproduce.environments import Built
+from reproduce.environments import Built, verify_environment
 from reproduce.errors import (
     InfrastructureError,
     IntegrityError,
@@ -47,11 +45,22 @@ class Session(NamedTuple):
 
 
 def approve(store: LedgerStore, investigation: str, plan: Plan, *, by: str) -> None:
-    """Records that the plan of an investigation may run; approving again changes nothing."""
-    approval = Approval(plan=plan.digest(), by=by, method="self")
-    item = Item(EntryKind.APPROVAL, "approval", approval.model_dump(mode="json"))
-    if story_of(store, investigation).approved_by is None:
-        store.append(investigation, [item], recorded_us=clock.now_us())
+    """Records, sealed by this user, that the plan of an investigation may run.
+
+    Approving again changes nothing. An approval that was sealed elsewhere does not count here, so
+    another one is recorded beside it.
+
+    Raises:
+        ClosedError: the investigation is finished and was approved elsewhere.
+        IntegrityError: somebody else can read or choose this user's key.
+    """
+    digest = plan.digest()
+    if approvals.own(story_of(store, investigation), investigation, digest):
+        return
+    approval = approvals.sealed(digest, investigation, by=by)
+    key = approvals.free_key(store, investigation)
+    item = Item(EntryKind.APPROVAL, key, approval.model_dump(mode="json"))
+    store.append(investigation, [item], recorded_us=clock.now_us())
 
 
 def run(
@@ -62,21 +71,27 @@ def run(
     executor: Executor,
     controls: Controls,
     environments: Callable[[], Sequence[Built]],
+    shown: str | None = None,
 ) -> Session:
     """Runs what is not yet recorded of an approved investigation, and judges it at the end.
 
     `environments` builds the plan's environments; it is called once the plan is known to be
-    approved.
+    approved. `shown` is the digest of the plan that a person saw; no other one runs. Of a finished
+    investigation nothing runs, whoever approved it.
 
     Raises:
-        NotApprovedError: no approval of exactly this plan is recorded.
+        NotApprovedError: this user sealed no approval of exactly this plan, or saw another.
         InfrastructureError: another driver holds it, or the ledger takes no data; resumable.
         IntegrityError: stored records are not what was recorded.
     """
     plan = plan_of(store, investigation)
+    check_shown(plan, shown)
     with held(state, investigation):
-        _check_approval(store, investigation, plan)
+        if not store.head(investigation).closed:
+            _check_approval(store, investigation, plan)
         try:
+            if not store.head(investigation).closed:
+                _drop_strange_spools(store, investigation, plan, state)
             return _run_held(
                 store,
                 investigation,
@@ -107,7 +122,8 @@ def _run_held(
     slots = min(plan.budget.parallel, plan.budget.trials)
     spools = state.spools(investigation)
     try:
-        worlds = worlds_of(plan, state, environments())
+        built = environments()
+        worlds = worlds_of(plan, state, built)
         place = executor.start(worlds.worlds, slots=slots, spool=spools / session)
         recovered = recover(worlds, store, investigation, recorder, spools=spools, boot=place.boot)
         unresolved = recovered.unresolved + recorder.counts.unresolved
@@ -128,6 +144,7 @@ def _run_held(
     if ended.reason is None:
         return Session(ended, None)
     _check_tree(plan, state, recorder)
+    _check_environments(built, recorder)
     verdict = issue(store, investigation, ended, fence=recorder.fence)
     # Everything that the spools held is in the ledger, and no later session will ask for them.
     shutil.rmtree(spools, ignore_errors=True)
@@ -149,6 +166,15 @@ def _check_tree(plan: Plan, state: State, recorder: Recorder) -> None:
         found = str(error)
     if found != sealed:
         recorder.conflict("tree", sealed=sealed, found=found)
+
+
+def _check_environments(built: Sequence[Built], recorder: Recorder) -> None:
+    """Records a conflict for every environment that is no longer what was built."""
+    for index, environment in enumerate(built):
+        try:
+            verify_environment(environment)
+        except IntegrityError as error:
+            recorder.conflict(f"environment:{index}", sealed=environment.digest, found=str(error))
 
 
 def _recorder(store: LedgerStore, investigation: str, plan: Plan) -> Recorder:
@@ -189,18 +215,42 @@ def issue(store: LedgerStore, investigation: str, ended: Ended, *, fence: int) -
     return verdict
 
 
+def check_shown(plan: Plan, shown: str | None) -> None:
+    """Refuses a stored plan that is not the one with the digest `shown`.
+
+    Raises:
+        NotApprovedError: it is another plan.
+    """
+    if shown is not None and plan.digest() != shown:
+        message = f"the ledger holds another plan, `{plan.short_name()}`, than was shown"
+        raise NotApprovedError(message, hint="nothing ran; `reproduce verify` says more")
+
+
+def _drop_strange_spools(store: LedgerStore, investigation: str, plan: Plan, state: State) -> None:
+    """Removes spools of sessions that this user did not approve, as if they had never come.
+
+    What they hold would become records of this session, though nobody here ran it.
+    """
+    folder = state.spools(investigation)
+    known = approvals.own_sessions(store, investigation, plan.digest())
+    for left in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if left.is_symlink() or not left.is_dir():
+            left.unlink()
+        elif left.name not in known:
+            shutil.rmtree(left)
+
+
 def _check_approval(store: LedgerStore, investigation: str, plan: Plan) -> None:
-    for entry in store.entries(investigation):
-        if entry.kind == EntryKind.APPROVAL:
-            approved = orjson.loads(entry.body)["body"]["plan"]
-            if approved == plan.digest():
-                return
-            message = f"the approval is of another plan than `{plan.short_name()}`"
-            raise NotApprovedError(message, hint="seal and approve it again")
-        if entry.kind == EntryKind.OBSERVATION:
-            break
-    message = f"the plan `{plan.short_name()}` is not approved"
-    raise NotApprovedError(message, hint=f"reproduce approve {plan.short_name()}")
+    story, digest, name = story_of(store, investigation), plan.digest(), plan.short_name()
+    if approvals.own(story, investigation, digest):
+        return
+    hint = f"reproduce approve {name}"
+    if not story.approvals:
+        raise NotApprovedError(f"the plan `{name}` is not approved", hint=hint)
+    if all(approval.plan != digest for approval in story.approvals):
+        message = f"the approval is of another plan than `{name}`"
+        raise NotApprovedError(message, hint="seal and approve it again")
+    raise NotApprovedError(f"the plan `{name}` was approved elsewhere, not by you", hint=hint)
 
 
 def translated(error: LedgerError) -> ReproduceError:

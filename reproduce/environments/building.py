@@ -1,5 +1,6 @@
 """Builds an environment, unless it is there already."""
 
+import errno
 import fcntl
 import json
 import os
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matrices import Environment, canonical_bytes, domain_digest
+from reproduce.environments.contents import environment_digest
 from reproduce.environments.declared import installs_something, uses_tree
 from reproduce.environments.interpreters import Interpreter, find_python
 from reproduce.environments.steps import last_lines, run_step
-from reproduce.errors import InfrastructureError
+from reproduce.errors import InfrastructureError, IntegrityError
 
 DOMAIN = "reproduce-environment-v1"
 
@@ -51,6 +53,8 @@ class Built(NamedTuple):
     facts: str
     """The installed packages as `pip freeze` lists them."""
     key: str
+    digest: str = ""
+    """Of all that was built, as it was then; `verify_environment` compares with it."""
 
 
 def build(
@@ -70,20 +74,54 @@ def build(
     Raises:
         InfrastructureError: a step ended badly, and the message has its last lines; or there is
             no room.
+        IntegrityError: it was built before and is not what it was then.
     """
     interpreter = find_python(search_path)
     key = _key(environment, interpreter, tree_digest)
     folder = store / key
     with _storing(folder), _alone(store, key):
-        if not (folder / _MARKER).is_file():
+        cached = _marked(folder)
+        if cached is None:
             _make(folder, environment, interpreter, search_path=search_path, tree=tree)
+        else:
+            verify_environment(cached)
+        built = cached or _marked(folder)
+        if built is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder / _MARKER)
+    return built
+
+
+def verify_environment(built: Built) -> None:
+    """Returns if the environment is as it was built, but for what Python compiled since.
+
+    Raises:
+        IntegrityError: something in it was changed, added or removed.
+    """
+    folder = built.bin.parent.parent
+    try:
+        is_same = environment_digest(folder) == built.digest
+    except OSError:
+        is_same = False
+    if not is_same:
+        message = f"the environment `{built.key}` is not what was built"
+        hint = "remove it to have it built again; trials that ran in it may have changed it"
+        raise IntegrityError(message, place=str(folder), hint=hint)
+
+
+def _marked(folder: Path) -> Built | None:
+    """The environment that a marker describes; `None` if it is not finished."""
+    try:
         built = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+        has_tree, facts, digest = built["has_tree"], built["packages"], built["digest"]
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
+        return None
     return Built(
         bin=folder / "venv" / "bin",
         python=folder / "venv" / "bin" / "python",
-        tree=folder / "tree" if built["has_tree"] else None,
-        facts=built["packages"],
-        key=key,
+        tree=folder / "tree" if has_tree else None,
+        facts=facts,
+        key=folder.name,
+        digest=digest,
     )
 
 
@@ -144,7 +182,11 @@ def _make(
     for number, command in enumerate(environment.setup):
         log = folder / f"setup-{number}.log"
         run_step(command, what="set-up command", here=here, variables=variables, log=log)
-    built = {"has_tree": here != folder and bool(environment.setup), "packages": packages}
+    built = {
+        "has_tree": here != folder and bool(environment.setup),
+        "packages": packages,
+        "digest": environment_digest(folder),
+    }
     (folder / "built.new").write_text(json.dumps(built), encoding="utf-8")
     (folder / "built.new").rename(folder / _MARKER)
 

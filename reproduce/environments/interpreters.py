@@ -26,6 +26,10 @@ class Interpreter(NamedTuple):
     platform: str
 
 
+_LAUNCHERS = ("PYENV_", "ASDF_")
+"""Launchers that choose among several versions need these settings of the person's."""
+
+
 def find_python(search_path: str) -> Interpreter:
     """The `python3` on a search path, behind whatever launcher stands there.
 
@@ -41,8 +45,7 @@ def find_python(search_path: str) -> Interpreter:
         ended = subprocess.run(  # noqa: S603 - the interpreter that the plan's PATH names
             [found, "-I", "-S", "-c", _ASK],
             cwd="/",
-            # Launchers that choose among several versions need the person's settings.
-            env={**os.environ, "PATH": search_path},
+            env=_variables(search_path),
             capture_output=True,
             check=False,
             timeout=60,
@@ -55,3 +58,13 @@ def find_python(search_path: str) -> Interpreter:
         message = f"`{found}` does not start: {last_lines(said)}"
         raise InfrastructureError(message, hint=hint) from error
     return Interpreter(Path(path), f"{implementation} {version}", platform)
+
+
+def _variables(search_path: str) -> dict[str, str]:
+    """What a launcher needs and no more: a plan must not read what the person exports."""
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "HOME" or name.startswith(_LAUNCHERS)
+    }
+    return {**passed, "PATH": search_path}

@@ -7,14 +7,22 @@ import select
 import struct
 import subprocess
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from reproduce import clock
 from reproduce.errors import InfrastructureError
+from reproduce.executors.frames import (
+    MAX_FRAME_BYTES,
+    FrameError,
+    order_from,
+    report_from,
+    text,
+)
 from reproduce.executors.model import (
     FILE_BYTES,
     HEAD_BYTES,
@@ -23,13 +31,15 @@ from reproduce.executors.model import (
     Lost,
     Order,
     Place,
+    Report,
     Returned,
     World,
 )
 from reproduce.executors.spool import (
+    answers,
     boot_id,
+    header_from,
     read_spool,
-    report_from,
     wait_until_gone,
 )
 from reproduce.executors.templates import parsed
@@ -44,6 +54,10 @@ _NO_NAMESPACES = 75
 MAX_RESTARTS = 5
 """A slot that was lost more often stays down: something here kills it."""
 
+_FORGED = "the slot sent a report that it could not have"
+
+_TOKEN_BYTES = 16
+
 _HOME = {"HOME": "{tmp}/home", "TMPDIR": "{tmp}/tmp"}
 """What a trial gets unless the plan names them."""
 
@@ -53,6 +67,9 @@ _OWN = {
     "REPRODUCE_SEED": "{seed}",
     "REPRODUCE_TRIAL": "{trial}",
 }
+
+_TOLD = ("containment", "fresh_tree", "limits")
+"""What a slot host says of the place."""
 
 _START_S = 30.0
 _FLUSH_S = 0.005
@@ -81,15 +98,21 @@ class _Slot:
         self.facts: dict[str, Any] | None = None
         self.inbox = bytearray()
         self.outbox = bytearray()
-        self.orders: dict[tuple[int, int], Order] = {}
+        # A plain `dict` would look for its first key behind all that were struck out before.
+        self.orders: OrderedDict[tuple[int, int], Order] = OrderedDict()
         self.window = 1
         self.restarts = 0
+        self.recalls = 0
+        self.token = b""
 
     def launch(self, settings: _Settings, containment: str) -> int:
         """Starts the slot host and returns the descriptor that its frames come from."""
         self.spool, log = _unused(settings.spool, self.number)
         self.facts = None
-        self.inbox, self.outbox = bytearray(), bytearray(settings.worlds)
+        # Every frame bears it; a trial that reaches the pipe does not know it.
+        self.token, self.recalls = os.urandom(_TOKEN_BYTES), 0
+        self.inbox = bytearray()
+        self.outbox = bytearray(_frame(("token", self.token)) + settings.worlds)
         options = {
             "containment": containment,
             "session": settings.spool.name,
@@ -134,11 +157,71 @@ class _Slot:
         except BrokenPipeError:
             self.outbox.clear()
 
-    def end(self) -> str:
+    def received(self, data: bytes) -> Iterator[Event]:
+        """What the slot host says with these bytes and those before.
+
+        Raises:
+            FrameError: this slot host cannot say that now.
+        """
+        self.inbox += data
+        while len(self.inbox) >= _FRAME.size:
+            (size,) = _FRAME.unpack_from(self.inbox)
+            if size > MAX_FRAME_BYTES:
+                raise FrameError("a frame beyond every report")
+            end = _FRAME.size + size
+            if len(self.inbox) < end:
+                return
+            said = _authentic(bytes(self.inbox[_FRAME.size : end]), self.token)
+            del self.inbox[:end]
+            yield from self._understood(said)
+
+    def take(self, report: Report) -> None:
+        """Strikes out the order that is answered: the first, since they go one after the other.
+
+        Raises:
+            FrameError: it is another one's report.
+        """
+        key = next(iter(self.orders), None)
+        if key is None or not answers(report, self.orders[key], self.number):
+            raise FrameError("a report of no order, or out of turn")
+        del self.orders[key]
+
+    def _understood(self, said: Any) -> Iterator[Event]:
+        match said:
+            case ("report", fields) if self.facts is not None:
+                report = report_from(fields)
+                self.take(report)
+                yield report
+            case ("returned", list(rows)) if self.recalls:
+                orders = tuple(order_from(row) for row in rows)
+                self._take_back(orders)
+                yield Returned(self.number, orders)
+            case ("ready", dict(facts)) if self.facts is None:
+                if header_from(facts).slot != self.number:
+                    raise FrameError("another slot")
+                for name in _TOLD:
+                    text(facts.get(name))
+                self.facts = facts
+            case _:
+                raise FrameError("nothing that was asked for")
+
+    def _take_back(self, orders: tuple[Order, ...]) -> None:
+        """Strikes out what comes back: all that waited then, behind at most the one that ran."""
+        held = list(self.orders.values())
+        waited = [tuple(held[first : first + len(orders)]) for first in (0, 1)]
+        if not orders or orders not in waited:
+            raise FrameError("orders that did not wait")
+        for order in orders:
+            del self.orders[order.number, order.attempt]
+
+    def end(self, *, by_force: bool = False) -> str:
         """Waits until the slot host and all it started are gone; returns what is known of why."""
         process, self.process = self.process, None
+        facts, self.facts = self.facts, None
         if process is None:
             return "it was down"
+        if by_force:
+            process.kill()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -148,6 +231,10 @@ class _Slot:
             process.kill()
             status = process.wait()
         header = read_spool(self.spool).header
+        if facts is not None:
+            # Said before any trial ran; a trial may have written to the spool.
+            trial = header.trial if header is not None else None
+            header = header_from(facts)._replace(trial=trial)
         if header is not None and not wait_until_gone(header, _END_S):
             return f"pid {header.init.pid} does not end"
         log = self.spool.with_suffix(".log")
@@ -258,6 +345,7 @@ class LocalExecutor:
 
     def _tell(self, word: str) -> None:
         for slot in self._slots:
+            slot.recalls += word != "quit"
             slot.send(word)
 
     def _launch(self, slot: _Slot) -> None:
@@ -279,11 +367,14 @@ class LocalExecutor:
         for fd, _ in self._epoll.poll(timeout_s):
             slot = self._by_fd[fd]
             data = os.read(fd, _READ_BYTES)
-            if data:
-                slot.inbox += data
-                self._events.extend(_received(slot))
-            else:
+            if not data:
                 self._replace(slot)
+                continue
+            try:
+                for event in slot.received(data):
+                    self._events.append(event)
+            except FrameError:
+                self._condemn(slot)
         for slot in self._slots:
             if slot.outbox:
                 slot.flush()
@@ -292,7 +383,6 @@ class LocalExecutor:
         """Accounts for the orders of a slot host that ended, and starts another."""
         self._forget(slot)
         process, was_ready = slot.process, slot.facts is not None
-        slot.facts = None
         why = slot.end()
         if not was_ready and process is not None and process.returncode == _NO_NAMESPACES:
             if self._containment == "auto":
@@ -302,12 +392,32 @@ class LocalExecutor:
             why = "this kernel or this user may not make namespaces"
         spool = read_spool(slot.spool)
         for report in spool.reports:
-            if slot.orders.pop((report.number, report.attempt), None) is not None:
+            with suppress(FrameError):
+                slot.take(report)
                 self._events.append(report)
-        lost = tuple(order for key, order in slot.orders.items() if key in spool.started)
-        unstarted = tuple(order for key, order in slot.orders.items() if key not in spool.started)
+        # Whoever ended the slot may have torn its spool; without that the first one runs no more
+        # often than here, where nothing tells that it did not.
+        keys = list(slot.orders)
+        began = spool.started.keys() | set(keys[:was_ready])
+        if was_ready and spool.header is None:
+            began = set(keys)
+        lost = tuple(order for key, order in slot.orders.items() if key in began)
+        unstarted = tuple(order for key, order in slot.orders.items() if key not in began)
         slot.orders.clear()
         self._events.append(Lost(slot.number, lost, unstarted, f"slot {slot.number} ended: {why}"))
+        self._launch_again(slot, was_ready=was_ready)
+
+    def _condemn(self, slot: _Slot) -> None:
+        """Ends a slot whose word, and whose spool, can be trusted no more."""
+        self._forget(slot)
+        was_ready = slot.facts is not None
+        slot.end(by_force=True)
+        lost = tuple(slot.orders.values())
+        slot.orders.clear()
+        self._events.append(Lost(slot.number, lost, (), _FORGED))
+        self._launch_again(slot, was_ready=was_ready)
+
+    def _launch_again(self, slot: _Slot, *, was_ready: bool) -> None:
         if slot.restarts < MAX_RESTARTS and was_ready:
             slot.restarts += 1
             self._launch(slot)
@@ -319,6 +429,7 @@ class LocalExecutor:
             "containment": ready[0]["containment"],
             "cpus": str(len(os.sched_getaffinity(0))),
             "fresh_tree": ready[0]["fresh_tree"],
+            "limits": ready[0]["limits"],
             "host": host.nodename,
             "kernel": f"{host.sysname} {host.release}",
             "machine": host.machine,
@@ -330,6 +441,20 @@ class LocalExecutor:
 def _frame(fields: tuple[Any, ...]) -> bytes:
     body = marshal.dumps(fields, 4)
     return _FRAME.pack(len(body)) + body
+
+
+def _authentic(body: bytes, token: bytes) -> Any:
+    """What a frame says, if it begins with what only its slot host knows.
+
+    Raises:
+        FrameError: it does not, and is not looked into; or it is damaged.
+    """
+    if not body.startswith(token):
+        raise FrameError("a frame of someone else's")
+    try:
+        return marshal.loads(body[len(token) :])  # noqa: S302 - our slot host
+    except (EOFError, TypeError, ValueError) as error:
+        raise FrameError("a damaged frame") from error
 
 
 def _limits() -> tuple[int, int, int]:
@@ -357,26 +482,3 @@ def _unused(folder: Path, slot: int) -> tuple[Path, Path]:
     while (path := folder / f"slot-{slot}.{generation}.spool").exists():
         generation += 1
     return path, path.with_suffix(".log")
-
-
-def _received(slot: _Slot) -> Iterator[Event]:
-    """Takes the whole frames out of a slot's inbox."""
-    view, at = bytes(slot.inbox), 0
-    while at + _FRAME.size <= len(view):
-        end = at + _FRAME.size + _FRAME.unpack_from(view, at)[0]
-        if end > len(view):
-            break
-        kind, fields = marshal.loads(view[at + _FRAME.size : end])  # noqa: S302 - our slot host
-        at = end
-        if kind == "report":
-            report = report_from(fields)
-            if slot.orders.pop((report.number, report.attempt), None) is not None:
-                yield report
-        elif kind == "returned":
-            orders = tuple(Order(*order) for order in fields)
-            for order in orders:
-                slot.orders.pop((order.number, order.attempt), None)
-            yield Returned(slot.number, orders)
-        else:
-            slot.facts = fields
-    del slot.inbox[:at]

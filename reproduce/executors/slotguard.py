@@ -5,6 +5,7 @@ Standard library only, like `slothost.py`, which loads this file from its own fo
 
 import ctypes
 import os
+import resource
 import select
 import signal
 
@@ -19,8 +20,13 @@ NO_NAMESPACES = 75
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_DUMPABLE, PR_CAPBSET_DROP, CAP_SYS_PTRACE = 4, 24, 19
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 0x4000, 0x40000
 MNT_DETACH = 2
+
+LIMITS = ("as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack")
+SOFT = {"core": 0, "nofile": 1024, "stack": 8 << 20}
+"""Where a login starts; every other limit is as high as it may be."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -145,6 +151,7 @@ def guard(host: int, driver: int, *, is_shared: bool) -> "NoReturn":
     """Waits for the end of the slot host, and makes it when the driver is gone."""
     os.close(0)
     os.close(1)
+    harden()
     poll = select.poll()
     poll.register(driver, select.POLLIN)
     poll.register(os.pidfd_open(host), select.POLLIN)
@@ -178,6 +185,39 @@ def enclose(containment: str) -> tuple[int, int]:
         check(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "subreaper")
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM if is_shared else signal.SIGKILL)
     return stub
+
+
+def harden() -> None:
+    """Keeps trials of the same user, root included, out of this process.
+
+    Its memory and its descriptors in `/proc` then need a right over processes that no trial gets.
+    A program that is executed can be looked into again.
+    """
+    check(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
+    # Refused to all but administrators, whose trials alone would have it.
+    if libc.prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0) and os.geteuid() == 0:
+        check(-1, "CAP_SYS_PTRACE")
+
+
+def level_limits() -> str:
+    """Sets what a trial inherits to the same wherever it was asked for, and says what it is now.
+
+    `name=soft` or `name=soft:hard`; `-` is no limit. What only an administrator may change stays.
+    """
+    try:  # noqa: SIM105 - as above
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except OSError:
+        pass
+    said = [f"nice={os.getpriority(os.PRIO_PROCESS, 0)}"]
+    for name in LIMITS:
+        number = getattr(resource, f"RLIMIT_{name.upper()}")
+        wanted, (_, hard) = SOFT.get(name, resource.RLIM_INFINITY), resource.getrlimit(number)
+        soft = hard if hard != resource.RLIM_INFINITY and not 0 <= wanted <= hard else wanted
+        hard = 0 if name == "core" else hard
+        resource.setrlimit(number, (soft, hard))
+        shown = ["-" if each == resource.RLIM_INFINITY else str(each) for each in (soft, hard)]
+        said.append(f"{name}={shown[0] if soft == hard else ':'.join(shown)}")
+    return " ".join(sorted(said))
 
 
 def spread_pids(slot: int) -> None:

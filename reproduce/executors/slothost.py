@@ -24,14 +24,17 @@ import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
     from reproduce.executors.slotguard import (
         NO_NAMESPACES,
         enclose,
+        harden,
         identity,
         kill_descendants,
         kill_namespace,
+        level_limits,
         make_private,
         slurp,
         spread_pids,
@@ -43,9 +46,11 @@ else:
     from slotguard import (
         NO_NAMESPACES,
         enclose,
+        harden,
         identity,
         kill_descendants,
         kill_namespace,
+        level_limits,
         make_private,
         slurp,
         spread_pids,
@@ -60,8 +65,11 @@ Order = tuple[int, int, int, int, int, int, dict[str, str]]
 
 FRAME = struct.Struct("<I")
 SPOOLED = struct.Struct("<II")
-MARSHAL = 4
-"""Format that every supported Python reads; later ones write another if not told."""
+MARSHAL = 2
+"""The last format in which nothing refers to what was read before, as `frames` wants it."""
+
+DETAIL_CHARS = 4096
+CUT = "more was left in the output folder than is listed"
 
 CHUNK = 1 << 16
 EVIDENCE_BYTES = 4096
@@ -131,6 +139,7 @@ class Host:
         self.orders: list[Order] = []
         self.inbox, self.outbox, self.held_since = bytearray(), bytearray(), 0
         self.is_aborted = False
+        self.token = b""
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
@@ -185,6 +194,8 @@ class Host:
         """Does what one frame asks for."""
         if word == "run":
             self.orders += fields[0]
+        elif word == "token":
+            self.token = fields[0]
         elif word == "worlds":
             self.worlds = [World(*world) for world in fields[0]]
             self.limits = fields[1]
@@ -210,7 +221,7 @@ class Host:
 
     def send(self, *fields: "Any", may_wait: bool = False) -> None:
         """Sends one frame to the driver, at once or with those of the next few milliseconds."""
-        body = marshal.dumps(fields, MARSHAL)
+        body = self.token + marshal.dumps(fields, MARSHAL)
         if not self.outbox:
             self.held_since = time.monotonic_ns()
         self.outbox += FRAME.pack(len(body)) + body
@@ -267,8 +278,9 @@ class Host:
         facts = started_us, duration_us, cpu_us, peak_kb, leftovers, *self.drained(streams)
         code = os.waitstatus_to_exitcode(status)
         ending = why or ("signalled" if code < 0 else "exited")
-        left = self.left(world)
-        return self.report(order, ending, None if why else abs(code), facts=facts, left=left)
+        *left, is_cut = self.left(world)
+        code, detail = None if why else abs(code), CUT if is_cut else ""
+        return self.report(order, ending, code, facts=facts, left=left, detail=detail)
 
     def report(
         self,
@@ -278,13 +290,14 @@ class Host:
         *,
         detail: str = "",
         facts: "tuple[Any, ...] | None" = None,
-        left: "tuple[Any, Any]" = ((), ()),
+        left: "Sequence[Any]" = ((), ()),
     ) -> "tuple[Any, ...]":
         """The fields of `model.Report`, in its order."""
         number, block, condition, attempt, seed, _, _ = order
         facts = facts or (now_us(), 0, 0, None, 0, NOTHING, NOTHING)
         slot = self.facts["slot"]
-        return number, attempt, condition, block, seed, slot, ending, code, *facts, *left, detail
+        key = number, attempt, condition, block, seed, slot
+        return *key, ending, code, *facts, *left, detail[:DETAIL_CHARS]
 
     def spawn(
         self, world: World, argv: list[str], env: dict[str, str], streams: tuple[Stream, Stream]
@@ -364,16 +377,16 @@ class Host:
                 ends[fd].take(*self.limits[:2])
         return streams[0].close(), streams[1].close()
 
-    def left(self, world: World) -> "tuple[Any, Any]":
-        """The files of the output folder, and the evidence of the knobs."""
-        files = tuple(listed(self.folders.out, world.keep_files, self.limits[2]))
+    def left(self, world: World) -> "tuple[Any, Any, bool]":
+        """The files of the output folder, the evidence of the knobs, and whether files miss."""
+        files, is_cut = listed(self.folders.out_fd, world.keep_files, self.limits[2])
         found = (
-            (name, whole(f"{self.folders.knobs}/{name}", EVIDENCE_BYTES))
-            for name in world.evidence
+            (name, whole(self.folders.knobs_fd, name, EVIDENCE_BYTES)) for name in world.evidence
         )
-        return files, tuple(
-            (name, text.decode("utf-8", "replace")) for name, text in found if text
+        evidence = tuple(
+            (name, held[1].decode("utf-8", "replace")) for name, held in found if held and held[1]
         )
+        return files, evidence, is_cut
 
 
 def said(error: Exception) -> str:
@@ -409,6 +422,7 @@ def main() -> "NoReturn":
     facts = {"session": options["session"], "slot": slot, "containment": containment}
     # Read before `/proc` is the namespace's own: it shows this process as it is seen from outside.
     facts |= {"stub": stub, "init": identity("self")}
+    facts["limits"] = level_limits()
     facts["boot"] = slurp("/proc/sys/kernel/random/boot_id").decode().strip()
     if containment == "pidns":
         try:
@@ -417,6 +431,7 @@ def main() -> "NoReturn":
         except OSError:
             os._exit(NO_NAMESPACES)
         spread_pids(slot)
+    harden()
     host = Host(options, facts)
     if containment == "subreaper":
         # Sent when the guard dies; dying of it would leave the trial behind.

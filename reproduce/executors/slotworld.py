@@ -3,7 +3,7 @@
 Standard library only, like `slothost.py`, which loads this file from its own folder.
 """
 # pathlib takes longer to import than a trial to start.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH113, PTH114, PTH118, PTH208
+# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH113, PTH114, PTH118, PTH208
 
 import errno
 import os
@@ -12,14 +12,25 @@ import stat
 # Not imported: `typing` would double the memory of a slot host.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from reproduce.executors.slotguard import mount, slurp, unmount
 else:
     from slotguard import mount, slurp, unmount
 
 MAX_FILES = 1000
-"""Files listed of an output folder: a flood of files must not become a flood of records."""
+MAX_ENTRIES = 10_000
+MAX_DEPTH = 32
+MAX_PATH_BYTES = 64 * 1024
+PATH_BYTES = 512
+"""Listed of an output folder: a flood of files must not become a flood of records."""
+
+MAX_SIZE = 2**53 - 1
+"""What a record can say; a file of holes may claim more."""
+
+KEPT_BYTES = 64 * 1024 * 1024
+"""Of all files of a trial that are kept whole, so that a report has a largest size."""
+
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 OVERFLOW_ID = 65534
 """How a user namespace shows every owner that it does not know."""
@@ -112,6 +123,8 @@ class Folders:
         self.made: dict[str, tuple[tuple[int, ...], int]] = {}
         """The folders and what they looked like before the trial."""
         self.is_fresh = self.is_mounted = False
+        self.out_fd = self.knobs_fd = -1
+        """Held open from the start: a trial may put a link in their place."""
         os.makedirs(root, exist_ok=True)
 
     def probe(self, tree: str) -> None:
@@ -154,8 +167,15 @@ class Folders:
     def remove(self) -> None:
         """Takes the folders away for good; a mount of our own ends with its namespace."""
         os.chdir("/")
+        self._close()
         if not self.mounts:
             self._remove_all()
+
+    def _close(self) -> None:
+        for fd in (self.out_fd, self.knobs_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.out_fd = self.knobs_fd = -1
 
     def _is_untouched(self) -> bool:
         # Making the folders anew would say the same, but costs a disk more than a trial.
@@ -168,11 +188,14 @@ class Folders:
         for path in self.all:
             os.mkdir(path)
         self.made = {path: (facts(path), len(os.listdir(path))) for path in (self.root, *self.all)}
+        self.out_fd = os.open(self.out, FOLDER_FLAGS)
+        self.knobs_fd = os.open(self.knobs, FOLDER_FLAGS)
         self.is_fresh = True
 
     def _renew(self) -> None:
         self.is_fresh = False
         os.chdir("/")
+        self._close()
         if not self.mounts:
             self._remove_all()
             os.makedirs(self.root)
@@ -206,6 +229,9 @@ class Folders:
     def _remove_all(self) -> None:
         import shutil  # noqa: PLC0415 - slow, and seldom needed
 
+        if os.path.islink(self.root):
+            # Not followed: what it leads to is not ours.
+            os.unlink(self.root)
         for folder, names, _ in os.walk(self.root):
             for name in names:
                 path = os.path.join(folder, name)
@@ -238,38 +264,121 @@ def all_ours(tree: str) -> bool:
 
 
 def listed(
-    folder: str, keep: frozenset[str], file_bytes: int
-) -> "Iterator[tuple[str, int, bytes | None]]":
-    """Regular files below a folder with their sizes; no link is followed.
+    folder: int, keep: frozenset[str], file_bytes: int
+) -> "tuple[tuple[tuple[str, int, bytes | None], ...], bool]":
+    """Regular files below an open folder with their sizes, and whether some are not listed.
 
-    What `keep` names comes with its content, whatever the number of the others.
+    No link is followed. What `keep` names comes last and with its content, whatever the number of
+    the others.
     """
-    left, waiting = MAX_FILES, [""]
+    kept, room = [], KEPT_BYTES
+    for path in sorted(keep):
+        found = whole(folder, path, min(file_bytes, room))
+        if found is not None:
+            size, content = found
+            kept.append((path, size, content if content is None or len(content) == size else None))
+            room -= size if kept[-1][2] is not None else 0
+    others, is_cut = walked(folder, keep)
+    return (*others, *kept), is_cut
+
+
+def walked(
+    folder: int, keep: frozenset[str]
+) -> "tuple[list[tuple[str, int, bytes | None]], bool]":
+    """Regular files below an open folder but for some, and whether there are more."""
+    files: list[tuple[str, int, bytes | None]] = []
+    left, is_cut, waiting = MAX_PATH_BYTES, False, [""]
     while waiting:
         below = waiting.pop()
-        try:
-            with os.scandir(f"{folder}/{below}") as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in entries:
-            path = below + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if len(waiting) < MAX_FILES:
-                    waiting.append(f"{path}/")
-            elif entry.is_file(follow_symlinks=False) and (left > 0 or path in keep):
-                left -= 1
-                size = entry.stat(follow_symlinks=False).st_size
-                shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-                is_kept = path in keep and size <= file_bytes
-                yield shown, size, whole(entry.path, size) if is_kept else None
+        entries, is_long = entered(folder, below)
+        is_cut = is_cut or is_long
+        for name, is_folder, size in entries:
+            path = below + name
+            shown = printable(path)
+            if is_folder and (below.count("/") >= MAX_DEPTH or len(waiting) >= MAX_FILES):
+                is_cut = True
+            elif is_folder:
+                waiting.append(f"{path}/")
+            elif path in keep or shown in keep:
+                continue
+            elif len(files) >= MAX_FILES or len(shown.encode()) > left:
+                return files, True
+            else:
+                left -= len(shown.encode())
+                files.append((shown, size, None))
+    return files, is_cut
 
 
-def whole(path: str, size: int) -> bytes | None:
-    """The first bytes of a file that may be anything by now; `None` if it cannot be read."""
+def entered(folder: int, below: str) -> "tuple[list[tuple[str, bool, int]], bool]":
+    """The folders and regular files of a folder below an open one, and whether there are more."""
+    found: list[tuple[str, bool, int]] = []
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            return file.read(size)
+        fd = opened(folder, below.split("/")[:-1])
+    except OSError:
+        return found, False
+    try:
+        with os.scandir(fd) as entries:
+            for number, entry in enumerate(entries):
+                if number >= MAX_ENTRIES:
+                    return sorted(found), True
+                if entry.is_dir(follow_symlinks=False):
+                    found.append((entry.name, True, 0))
+                elif entry.is_file(follow_symlinks=False):
+                    size = entry.stat(follow_symlinks=False).st_size
+                    found.append((entry.name, False, min(size, MAX_SIZE)))
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+    return sorted(found), False
+
+
+def opened(folder: int, names: "list[str]") -> int:
+    """A folder below an open one, without a step through a link; OSError if there is none."""
+    fd = os.dup(folder)
+    for name in names:
+        if name in {"", ".", ".."}:
+            os.close(fd)
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        above = fd
+        try:
+            fd = os.open(name, FOLDER_FLAGS, dir_fd=above)
+        finally:
+            os.close(above)
+    return fd
+
+
+def printable(path: str) -> str:
+    """A path as a record holds it: of any bytes, but not of any length."""
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    if len(shown.encode()) <= PATH_BYTES:
+        return shown
+    mark = "[cut]"
+    return shown.encode()[: PATH_BYTES - len(mark)].decode("utf-8", "ignore") + mark
+
+
+def whole(folder: int, path: str, size: int) -> "tuple[int, bytes | None] | None":
+    """The size and first bytes of a regular file below an open folder; `None` if there is none.
+
+    The bytes are `None` where it cannot be read.
+    """
+    *above, name = path.split("/")
+    try:
+        fd = opened(folder, above)
     except OSError:
         return None
+    try:
+        facts = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        length = min(facts.st_size, MAX_SIZE)
+        try:
+            file = os.open(name, FILE_FLAGS, dir_fd=fd)
+        except OSError:
+            return length, None
+        with os.fdopen(file, "rb") as data:
+            return length, data.read(min(size, length))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(fd)

@@ -1,9 +1,10 @@
 """What a slot's spool tells whoever comes after a crash."""
 
-import marshal
+import errno
 import os
 import select
 import signal
+import stat
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reproduce import clock
-from reproduce.executors.model import Captured, KeptFile, Order, Report
+from reproduce.executors.frames import (
+    MAX_FRAME_BYTES,
+    FrameError,
+    decoded,
+    natural,
+    order_from,
+    report_from,
+    text,
+)
+from reproduce.executors.model import Order, Report
 
 _FRAME = struct.Struct("<II")
 _ENDED = frozenset("ZX")
@@ -49,38 +59,70 @@ class Spool(NamedTuple):
     reports: tuple[Report, ...]
 
 
-def report_from(fields: tuple[Any, ...]) -> Report:
-    """The report that a slot host sent or spooled."""
-    *plain, stdout, stderr, files, evidence, detail = fields
-    return Report(
-        *plain,  # type: ignore[call-arg]  # thirteen of them
-        Captured(*stdout),
-        Captured(*stderr),
-        tuple(KeptFile(*file) for file in files) if files else (),
-        evidence,
-        detail,
+def read_spool(path: Path) -> Spool:
+    """The content of a spool up to its first torn frame; an absent file reads as an empty one.
+
+    A trial may have written to the file, so nothing is taken from it that a slot host would not
+    write: what is of another type, ends without a start, or comes twice, is left out. Without
+    its header, which names the slot that the file is named for, it reads as an empty one.
+    """
+    frames = _frames(path)
+    header = _first(next(frames, None), path)
+    if header is None:
+        return Spool(None, {}, ())
+    started: dict[tuple[int, int], Order] = {}
+    reports: dict[tuple[int, int], Report] = {}
+    for frame in frames:
+        try:
+            match frame:
+                case ("start", fields):
+                    order = order_from(fields)
+                    started.setdefault((order.number, order.attempt), order)
+                case ("spawned", pid, began) if natural(pid) > 1:
+                    header = header._replace(trial=_process((pid, began)))
+                case ("done", fields):
+                    report = report_from(fields)
+                    key = (report.number, report.attempt)
+                    if key in started and answers(report, started[key], header.slot):
+                        reports.setdefault(key, report)
+                case _:
+                    continue
+        except FrameError:
+            continue
+    return Spool(header, started, tuple(reports.values()))
+
+
+def answers(report: Report, order: Order, slot: int) -> bool:
+    """Whether a report is one of this order, carried out in this slot."""
+    return report[:6] == (
+        order.number,
+        order.attempt,
+        order.condition,
+        order.block,
+        order.seed,
+        slot,
     )
 
 
-def read_spool(path: Path) -> Spool:
-    """The content of a spool up to its first torn frame; an absent file reads as an empty one."""
-    header: Header | None = None
-    started: dict[tuple[int, int], Order] = {}
-    reports: list[Report] = []
-    for kind, *fields in _frames(path.read_bytes() if path.exists() else b""):
-        match kind:
-            case "header":
-                header = _header(fields[0])
-            case "start":
-                order = Order(*fields[0])
-                started[order.number, order.attempt] = order
-            case "spawned" if header is not None:
-                header = header._replace(trial=Process(*fields))
-            case "done":
-                reports.append(report_from(fields[0]))
-            case _:
-                break
-    return Spool(header, started, tuple(reports))
+def header_from(facts: Any) -> Header:
+    """Who a slot host says that it is.
+
+    Raises:
+        FrameError: a fact is missing or of another type.
+    """
+    try:
+        return Header(
+            session=text(facts["session"]),
+            slot=natural(facts["slot"]),
+            boot=text(facts["boot"]),
+            containment=text(facts["containment"]),
+            world=text(facts["world"]),
+            stub=_process(facts["stub"]),
+            init=_process(facts["init"]),
+            trial=None,
+        )
+    except (KeyError, TypeError) as error:
+        raise FrameError("a fact is missing") from error
 
 
 def wait_until_gone(header: Header, timeout_s: float) -> bool:
@@ -104,28 +146,49 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
-def _frames(data: bytes) -> Iterator[tuple[Any, ...]]:
-    at = 0
-    while at + _FRAME.size <= len(data):
-        size, checksum = _FRAME.unpack_from(data, at)
-        body = data[at + _FRAME.size : at + _FRAME.size + size]
-        if len(body) < size or zlib.crc32(body) != checksum:
+def _frames(path: Path) -> Iterator[tuple[Any, ...]]:
+    """The whole frames of a file; one with a value that no slot host writes comes as `()`."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ELOOP, errno.ENXIO}:
             return
-        yield marshal.loads(body)  # noqa: S302 - written by our own slot host
-        at += _FRAME.size + size
+        raise
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        return
+    with os.fdopen(opened, "rb") as file:
+        while len(head := file.read(_FRAME.size)) == _FRAME.size:
+            size, checksum = _FRAME.unpack(head)
+            if not 0 < size <= MAX_FRAME_BYTES:
+                return
+            body = file.read(size)
+            if len(body) < size or zlib.crc32(body) != checksum:
+                return
+            try:
+                frame = decoded(body)
+            except FrameError:
+                frame = ()
+            yield frame if type(frame) is tuple else ()
 
 
-def _header(facts: Mapping[str, Any]) -> Header:
-    return Header(
-        session=facts["session"],
-        slot=facts["slot"],
-        boot=facts["boot"],
-        containment=facts["containment"],
-        world=facts["world"],
-        stub=Process(*facts["stub"]),
-        init=Process(*facts["init"]),
-        trial=None,
-    )
+def _first(frame: tuple[Any, ...] | None, path: Path) -> Header | None:
+    """The header of a file that is named for the same slot."""
+    match frame:
+        case ("header", facts):
+            try:
+                header = header_from(facts)
+            except FrameError:
+                return None
+            return header if path.name.startswith(f"slot-{header.slot}.") else None
+        case _:
+            return None
+
+
+def _process(fields: Any) -> Process:
+    if type(fields) is not tuple or len(fields) != len(Process._fields):
+        raise FrameError("not a process")
+    return Process(natural(fields[0]), natural(fields[1]))
 
 
 def _is_running(process: Process) -> bool:

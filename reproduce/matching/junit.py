@@ -54,7 +54,43 @@ class _DoctypeError(Exception):
     """The report declares a document type: no runner writes one, and entity bombs need one."""
 
 
+class _TooLargeError(Exception):
+    """The report holds more than any runner writes, and would take memory out of proportion."""
+
+
+_MAX_ELEMENTS = 200_000
+_MAX_DEPTH = 100
+_MAX_ATTRIBUTES = 64
+_MAX_ALL_ATTRIBUTES = 1_200_000
+_MAX_ATTRIBUTE_CHARS = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
+
+
 class _Builder(ET.TreeBuilder):
+    def __init__(self) -> None:
+        super().__init__()
+        self._elements = self._depth = self._attributes = 0
+
+    def start(self, tag: str, attributes: dict[str, str], /) -> ET.Element:
+        """Begins an element, unless that would be one too many, too deep or too large."""
+        self._elements += 1
+        self._depth += 1
+        self._attributes += len(attributes)
+        if (
+            self._elements > _MAX_ELEMENTS
+            or self._depth > _MAX_DEPTH
+            or len(attributes) > _MAX_ATTRIBUTES
+            or self._attributes > _MAX_ALL_ATTRIBUTES
+            or any(len(value) > _MAX_ATTRIBUTE_CHARS for value in attributes.values())
+        ):
+            raise _TooLargeError(tag[:80])
+        return super().start(tag, attributes)
+
+    def end(self, tag: str, /) -> ET.Element:
+        """Ends an element."""
+        self._depth -= 1
+        return super().end(tag)
+
     def doctype(self, name: str, _public: str, _system: str) -> None:
         """Refuses the report, before any entity of it is declared."""
         raise _DoctypeError(name)
@@ -78,6 +114,8 @@ def said_of(case: Wanted, report: bytes) -> Said:
         return Said.EMPTY
     try:
         found = list(_cases(report))
+    except _TooLargeError:
+        return Said.TOO_LARGE
     except (ET.ParseError, JUnitXmlError, _DoctypeError, LookupError, ValueError):
         return Said.UNREADABLE
     if not found:
@@ -95,7 +133,11 @@ def _cases(report: bytes) -> Iterator[Case]:
 def _parse(file: io.BytesIO) -> "ET.ElementTree[ET.Element]":
     # The standard parser even where lxml is installed: its limits are known, and it fetches nothing.
     parser = ET.XMLParser(target=_Builder())  # noqa: S314 - a document type is refused
-    return ET.parse(file, parser)  # noqa: S314 - the same
+    # Not in small chunks: a token of a megabyte would be read again with each. Not at once: a
+    # report that was refused would still be read to its end.
+    while chunk := file.read(_CHUNK_BYTES):
+        parser.feed(chunk)
+    return ET.ElementTree(parser.close())
 
 
 def _is(case: Wanted, found: Case) -> bool:

@@ -282,7 +282,7 @@ class _Sealer:
         text = None
         if path is not None:
             at = self._at("matrix" if declared else "run.requirements")
-            text = requirements_text(self._folder / path, place=at)
+            text = requirements_text(self._folder / path, place=at, folder=self._folder)
         environment = Environment(requirements=text, setup=run.setup)
         if environment not in self._environments:
             self._environments.append(environment)

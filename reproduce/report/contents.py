@@ -162,9 +162,10 @@ def _listed(settings: Mapping[str, str]) -> str:
 def _setting(name: str, value: str) -> str:
     if name == "PATH" and _is_absolute(value):
         folders = value.split(":")
-        strange = [folder for folder in folders if not _SYSTEM.fullmatch(folder)]
-        usual = f"{len(folders) - len(strange)} of the system"
-        return f"PATH of {' and '.join((*map(_visible, strange), usual))}"
+        # In their order, each once: the first that has a program decides.
+        strange = dict.fromkeys(folder for folder in folders if not _SYSTEM.fullmatch(folder))
+        usual = f"{sum(map(bool, map(_SYSTEM.fullmatch, folders)))} of the system"
+        return f"PATH of {', '.join((*map(_visible, strange), usual))}"
     return f"{one_line(name)}={_cut(_visible(value))}"
 
 

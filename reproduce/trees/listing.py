@@ -1,14 +1,13 @@
 """What belongs to a source tree."""
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from reproduce.errors import UsageError
-from reproduce.trees.git import git
+from reproduce.trees.git import git, git_program
 
 FILE = "100644"
 PROGRAM = "100755"
@@ -29,8 +28,12 @@ class Node(NamedTuple):
 
 
 def is_versioned(folder: Path) -> bool:
-    """Whether git, if there is one, tracks files in the folder or would."""
-    if shutil.which("git") is None:
+    """Whether git, if there is one, tracks files in the folder or would.
+
+    Raises:
+        UsageError: there is a repository, and git cannot read it.
+    """
+    if git_program() is None:
         return False
     inside = git(folder, ["rev-parse", "--is-inside-work-tree"])
     if inside.code != 0 or inside.stdout.strip() != b"true":

@@ -54,7 +54,7 @@ def entries_of(folder: Path, commit: str, *, place: str) -> list[Entry]:
     """The files that a commit holds of a folder, sorted by path.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or the repository lacks one.
     """
     answer = git(folder, ["ls-tree", "-r", "-l", "-z", commit])
     found = []
@@ -62,6 +62,9 @@ def entries_of(folder: Path, commit: str, *, place: str) -> list[Entry]:
         head, _, path = line.partition(b"\t")
         fields = head.decode("ascii").split()
         if fields and fields[0] in _MODES and belongs(path):
+            if not fields[3].isdecimal():
+                # Git writes `BAD` for the size of an object that it does not have.
+                raise _lacking(path, place=place)
             found.append(Entry(path, _MODES[fields[0]], int(fields[3]), fields[2]))
     if answer.code != 0 or not found:
         message = f"revision `{commit[:12]}` holds no files of `{folder}`"
@@ -86,11 +89,15 @@ def contents(
             end = output.find(b"\n", start)
             expected = f"{entry.blob} blob {entry.size}".encode("ascii")
             if end < 0 or output[start:end] != expected:
-                message = f"the repository lacks the content of `{os.fsdecode(entry.path)}`"
-                hint = "fetch the whole revision; partial clones hold only part of it"
-                raise UsageError(message, place=place, hint=hint)
+                raise _lacking(entry.path, place=place)
             start = end + 1 + entry.size + 1
             yield entry, output[end + 1 : end + 1 + entry.size]
+
+
+def _lacking(path: bytes, *, place: str) -> UsageError:
+    message = f"the repository lacks the content of `{os.fsdecode(path)}`"
+    hint = "fetch the whole revision; partial clones hold only part of it"
+    return UsageError(message, place=place, hint=hint)
 
 
 def differs(folder: Path, commit: str, copy: Path, nodes: Sequence[Node]) -> bool:

@@ -658,3 +658,78 @@ def test_importing_the_package_loads_no_database() -> None:
     loaded = {name.partition(".")[0] for name in ended.stdout.split()}
     assert "ledger" in loaded
     assert loaded.isdisjoint({"sqlalchemy", "sqlmodel", "zstandard", "sqlite3"})
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
+FALSE_ENTRIES = "1 AS inv, i AS seq, 'note' AS kind, i AS key, x'' AS body, x'' AS leaf FROM n"
+FALSE_LIST = "i AS n, i AS id, x'' AS plan, '' AS title, NULL AS issue, 0 AS opened_us FROM n"
+
+DISGUISES = {
+    "an endless view": (
+        "DROP TABLE ledger_entry",
+        f"CREATE VIEW ledger_entry AS {ENDLESS} {FALSE_ENTRIES}",
+    ),
+    "an endless list": (
+        "DROP TABLE investigation",
+        f"CREATE VIEW investigation AS {ENDLESS} {FALSE_LIST}",
+    ),
+    "a table of other columns": (
+        "DROP TABLE blob",
+        "CREATE TABLE blob (sha256, size, packed AS (zeroblob(1000000000)))",
+    ),
+    "a view beside the tables": ("CREATE VIEW more AS SELECT 1",),
+    "an index of its own": ("CREATE INDEX more ON ledger_entry (kind)",),
+    "a table of its own": ("CREATE TABLE more (x)",),
+}
+
+
+@pytest.mark.parametrize("name", DISGUISES)
+def test_a_reader_for_an_audit_reads_tables_only(path: Path, name: str) -> None:
+    drops = [f"DROP TRIGGER {trigger}" for trigger in TRIGGERS]
+    sql(path, "PRAGMA foreign_keys = OFF", *drops, *DISGUISES[name])
+
+    with pytest.raises(SchemaAlteredError):
+        SqliteStore(path, for_audit=True)
+
+
+def test_the_digests_of_blobs_come_in_order_and_pages(store: SqliteStore) -> None:
+    every = store.blob_digests()
+
+    assert every == sorted({blob_of(b"out %d" % n).sha256 for n in range(ROWS)})
+    assert store.blob_digests(after=every[4]) == every[5:]
+    assert store.blob_digests(after=every[-1]) == []
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_another_programs_database_is_refused_and_left_byte_for_byte(
+    tmp_path: Path, *, marked: bool
+) -> None:
+    other = tmp_path / "other.sqlite"
+    sql(other, "CREATE TABLE visits (url TEXT)")
+    if marked:
+        sql(other, "PRAGMA application_id = 252006673", "PRAGMA user_version = 1")
+    before = other.read_bytes()
+    (tmp_path / "ledger.sqlite").symlink_to(other)
+
+    with pytest.raises(SchemaAlteredError, match="is not a ledger"):
+        SqliteStore(tmp_path / "ledger.sqlite")
+
+    assert other.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.sqlite", "other.sqlite"]
+
+
+def test_a_ledger_of_a_newer_format_is_refused_and_left_byte_for_byte(path: Path) -> None:
+    sql(path, "PRAGMA user_version = 2", "PRAGMA journal_mode = delete")
+    before = path.read_bytes()
+
+    with pytest.raises(FormatTooNewError):
+        SqliteStore(path)
+
+    assert path.read_bytes() == before
+
+
+def test_other_users_cannot_read_a_ledger(path: Path, store: SqliteStore) -> None:
+    store.lease(INVESTIGATION)
+
+    files = [path, path.with_name("ledger.sqlite-wal"), path.with_name("ledger.sqlite-shm")]
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3

@@ -10,14 +10,15 @@ import pytest
 
 from ledger.errors import StoreUnavailableError
 from ledger.memory import MemoryStore
-from ledger.records import Ending, EntryKind, StopReason
+from ledger.records import Ending, EntryKind, Intent, StopReason
+from ledger.store import Item
 from matrices import schedule, trial_seed
 from policies import Status
 from reproduce import clock
 from reproduce.engine import recovery
 from reproduce.engine.loop import Controls, Interrupt
 from reproduce.engine.session import approve, run
-from reproduce.errors import InfrastructureError, NotApprovedError
+from reproduce.errors import InfrastructureError, IntegrityError, NotApprovedError
 from reproduce.executors.spool import Spool
 from reproduce.judging import bodies, story_of
 from reproduce.state import state_of
@@ -136,6 +137,74 @@ def test_an_approval_of_another_plan_runs_nothing(tmp_path):
     approve(bench.store, bench.name, two_arm_plan(11), by="someone")
 
     with pytest.raises(NotApprovedError, match="another plan"):
+        bench.run(treatment_matches)
+
+    assert bench.executor.begun == []
+
+
+def test_another_plan_than_the_one_that_was_shown_runs_nothing(bench):
+    executor = ScriptedExecutor(treatment_matches)
+
+    with pytest.raises(NotApprovedError, match="another plan"):
+        run(
+            bench.store,
+            bench.name,
+            state=bench.state,
+            executor=executor,
+            controls=Controls(lambda: Interrupt.NONE, lambda _: None, lambda _: None),
+            environments=tuple,
+            shown=two_arm_plan(11).digest(),
+        )
+
+    assert executor.begun == []
+    assert EntryKind.INTENT not in bench.kinds()
+
+
+def test_an_approval_that_another_user_sealed_runs_nothing(bench, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+
+    with pytest.raises(NotApprovedError, match="elsewhere, not by you"):
+        bench.run(treatment_matches)
+
+    assert bench.executor.begun == []
+    approve(bench.store, bench.name, bench.plan, by="another")
+    assert bench.run(treatment_matches).verdict.status is Status.REPRODUCTION_PINNED
+    bench.verified()
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_only_spools_of_sessions_that_this_user_approved_are_adopted(
+    bench, tmp_path, monkeypatch, is_own
+):
+    intent = Intent(session="left", boot="boot", first_block=0, end_block=1)
+    item = Item(EntryKind.INTENT, "intent:0", intent.model_dump(mode="json"))
+    bench.store.append(bench.name, [item], recorded_us=1)
+    left = bench.state.spools(bench.name) / "left"
+    left.mkdir(parents=True)
+    if not is_own:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+        approve(bench.store, bench.name, bench.plan, by="another")
+    looked_at = []
+
+    def spools(folder, *, slots):
+        looked_at.append((folder, folder.exists()))
+        return [][:slots]
+
+    monkeypatch.setattr(recovery, "_spools", spools)
+
+    bench.run(treatment_matches)
+
+    assert looked_at == [(left, is_own)]
+    bench.verified()
+
+
+@pytest.mark.parametrize("name", ["../iv_other/session", "/elsewhere", ".."])
+def test_a_session_that_is_named_as_a_path_is_not_followed(bench, name):
+    intent = Intent(session=name, boot="boot", first_block=0, end_block=1)
+    item = Item(EntryKind.INTENT, "intent:0", intent.model_dump(mode="json"))
+    bench.store.append(bench.name, [item], recorded_us=1)
+
+    with pytest.raises(IntegrityError, match="names no session but a path"):
         bench.run(treatment_matches)
 
     assert bench.executor.begun == []

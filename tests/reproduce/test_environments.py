@@ -1,5 +1,6 @@
 import os
 import select
+import shutil
 import subprocess
 import sys
 import threading
@@ -10,9 +11,15 @@ from typing import NamedTuple
 import pytest
 
 from matrices import Environment
-from reproduce.environments import Built, build, find_python, requirements_text
+from reproduce.environments import (
+    Built,
+    build,
+    find_python,
+    requirements_text,
+    verify_environment,
+)
 from reproduce.environments.steps import run_step
-from reproduce.errors import InfrastructureError, UsageError
+from reproduce.errors import InfrastructureError, IntegrityError, UsageError
 
 SEARCH_PATH = os.environ["PATH"]
 
@@ -146,6 +153,41 @@ def test_a_built_environment_is_not_built_again(case: Case) -> None:
 
 
 @pytest.mark.slow
+def test_a_finished_environment_that_was_changed_is_found_out(case: Case) -> None:
+    built = case.built[0]
+    compiled = built.bin.parent / "__pycache__"
+    compiled.mkdir()
+    (compiled / "x.pyc").write_text("compiled since")
+    verify_environment(built)
+    shutil.rmtree(compiled)
+
+    for change, undo in (
+        (lambda: (built.bin / "tiny2").write_text("x"), (built.bin / "tiny2").unlink),
+        (lambda: (built.bin / "tiny").chmod(0o711), lambda: (built.bin / "tiny").chmod(0o755)),
+        (lambda: retargeted(built.tree, "made.txt"), lambda: retargeted(built.tree, "source.txt")),
+    ):
+        change()
+        with pytest.raises(IntegrityError, match="is not what was built"):
+            verify_environment(built)
+        with pytest.raises(IntegrityError, match="is not what was built"):
+            build(
+                case.environment,
+                store=case.store,
+                search_path=SEARCH_PATH,
+                tree=case.tree,
+                tree_digest="0" * 64,
+            )
+        undo()
+        verify_environment(built)
+
+
+def retargeted(tree: Path | None, target: str) -> None:
+    assert tree is not None
+    (tree / "link").unlink()
+    (tree / "link").symlink_to(target)
+
+
+@pytest.mark.slow
 def test_a_requirement_that_cannot_be_installed_ends_with_what_pip_said(
     case: Case, tmp_path: Path
 ) -> None:
@@ -202,6 +244,27 @@ def test_a_python_that_does_not_start_is_said(tmp_path: Path) -> None:
         find_python(f"{tmp_path}:{SEARCH_PATH}")
 
 
+def test_the_python_of_a_plan_learns_nothing_of_what_the_person_exports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "python3"
+    fake.write_text(f'#!/bin/sh\nenv > {tmp_path}/env\nexec {sys.executable} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+    monkeypatch.setenv("PYENV_VERSION", "3.11")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    find_python(f"{tmp_path}:{SEARCH_PATH}")
+
+    names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
+    assert {"HOME", "PATH", "PYENV_VERSION"} <= names
+    shell = {"PWD", "OLDPWD", "SHLVL", "_"}
+    assert {name for name in names - shell if not name.startswith(("PYENV_", "ASDF_"))} == {
+        "HOME",
+        "PATH",
+    }
+
+
 def test_the_python_behind_a_launcher_is_found(tmp_path: Path) -> None:
     launcher = tmp_path / "python3"
     launcher.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -254,6 +317,48 @@ def test_a_requirements_file_that_cannot_be_read_is_a_usage_error(
 
     with pytest.raises(UsageError, match="cannot be read"):
         requirements_text(path, place="run.requirements")
+
+
+def test_a_requirements_file_that_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "zero.txt").symlink_to("/dev/zero")
+    (tmp_path / "folder.txt").mkdir()
+
+    for name, said in (("pipe", "regular file"), ("zero", "leads out"), ("folder", "directory")):
+        with pytest.raises(UsageError, match=said):
+            requirements_text(tmp_path / f"{name}.txt", place="run.requirements")
+    with pytest.raises(UsageError, match="regular file"):
+        requirements_text(Path("/dev/zero"), place="run.requirements")
+
+
+def test_a_requirements_file_beyond_a_mebibyte_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_bytes(b"#" * 1024**2)
+    assert len(requirements_text(path, place="run.requirements")) == 1024**2
+    path.write_bytes(b"#" * (1024**2 + 1))
+
+    with pytest.raises(UsageError, match="more than 1048576 bytes"):
+        requirements_text(path, place="run.requirements")
+
+
+def test_a_requirements_file_outside_the_folder_of_the_investigation_is_refused(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "project"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("secret\n")
+    (folder / "in.txt").write_text("tiny\n")
+    (folder / "out.txt").symlink_to("../secret.txt")
+    (folder / "sub" / "in.txt").symlink_to("../in.txt")
+
+    for path in (folder / "out.txt", folder / "../secret.txt", tmp_path / "secret.txt"):
+        with pytest.raises(UsageError, match="leads out of the folder"):
+            requirements_text(path, place="run.requirements", folder=folder)
+    for path in (folder / "out.txt", folder / "../secret.txt"):
+        with pytest.raises(UsageError, match="leads out of the folder"):
+            requirements_text(path, place="run.requirements")
+    for path in (folder / "in.txt", folder / "sub" / "in.txt", folder / "sub/../in.txt"):
+        assert requirements_text(path, place="run.requirements", folder=folder) == "tiny\n"
 
 
 def step(folder: Path, *command: str) -> None:

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,35 @@ def test_a_report_with_a_document_type_is_refused(doctype: str) -> None:
     content = f"{doctype}<testsuites><testsuite><testcase {CASE}/></testsuite></testsuites>"
 
     assert said(content.encode()) == "unreadable"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        report("<a/>" * 200_001),
+        b"<a>" * 4_000_000,
+        report("<testcase>" * 120, "</testcase>" * 120),
+        report(case(), "<a " + " ".join(f"a{n}=''" for n in range(65)) + "/>"),
+        report(case(), ("<a " + " ".join(f"a{n}=''" for n in range(60)) + "/>") * 21_000),
+        report(case(), f"<a b='{'x' * 1_100_000}'/>"),
+    ],
+    ids=["elements", "open", "depth", "attributes", "all attributes", "attribute"],
+)
+def test_a_report_out_of_proportion_is_too_large_and_takes_little_memory(content: bytes) -> None:
+    tracemalloc.start(1)
+    found = said(content)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert found == "too-large"
+    assert peak < 200_000_000
+
+
+def test_a_report_of_a_large_suite_is_read() -> None:
+    other = '<testcase classname="a.b" name="c" time="0.1" file="f" line="1">x</testcase>'
+
+    assert said(report(other * 90_000, case(LOST))) == "message"
+    assert said(report(case(f"<failure message='lost 8{'x' * 900_000}'/>"))) == "message"
 
 
 @pytest.mark.parametrize(

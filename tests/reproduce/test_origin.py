@@ -89,6 +89,40 @@ def test_the_command_works_beside_a_foreign_package_that_python_would_not_import
     assert not (foreign / "it-ran").exists()
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [(CONSOLE_SCRIPT, "version"), (sys.executable, "-m", "reproduce", "version")],
+    ids=["script", "module"],
+)
+@pytest.mark.parametrize("search", [".", "", ":", "lib", "lib:."])
+def test_the_command_takes_no_library_from_the_folder_that_it_works_on(
+    argv: tuple[str, ...], search: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lib").mkdir()
+    for name in ("typer", "pydantic", "orjson", "json", "sqlalchemy"):
+        for folder in (tmp_path, tmp_path / "lib"):
+            (folder / f"{name}.py").write_text(FOREIGN_CODE)
+
+    ended = start(tmp_path, *argv, PYTHONPATH=search)
+
+    assert ended.returncode == 0, ended.stderr
+    assert not list(tmp_path.rglob("it-ran"))
+
+
+def test_the_command_starts_as_a_module_in_its_own_source_tree() -> None:
+    ended = start(ORIGIN.parent.parent, sys.executable, "-m", "reproduce", "version")
+
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_program_that_imports_us_keeps_its_search_path(tmp_path: Path) -> None:
+    script = "import sys, reproduce; print('' in sys.path)"
+
+    ended = start(tmp_path, sys.executable, "-c", script)
+
+    assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
+
+
 def test_a_single_file_with_one_of_our_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ledger.py").write_text(FOREIGN_CODE)
 

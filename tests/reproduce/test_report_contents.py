@@ -69,7 +69,7 @@ def test_what_differs_between_the_arms_is_told_by_arm() -> None:
     more = (Setting(name="args", value='["--evil"]'), Setting(name="env", value='{"N":"8"}'))
     plan = plan_with(
         {"env": env(A="1", B="2"), "knobs": more, "cmd": ("probe", "x"), "timeout_us": 2_000_000},
-        {"env": env(A="1")},
+        {"env": env(A="1"), "timeout_us": 1_000_000},
     )
 
     sheet = shown(plan)
@@ -85,7 +85,7 @@ def test_the_ordinary_variables_take_one_line_without_a_warning() -> None:
 
     sheet = shown(plan_with(both, both))
 
-    assert "env LANG=C.UTF-8 · PATH of /home/me/bin and 6 of the system " in sheet
+    assert "env LANG=C.UTF-8 · PATH of /home/me/bin, 6 of the system " in sheet
     assert "warning" not in sheet
 
 

@@ -288,6 +288,131 @@ def test_a_flood_of_files_is_listed_in_part_but_never_without_the_wanted_one(
     assert report.files[-1] == ("wanted", 1, b"x")
 
 
+CUT = "more was left in the output folder than is listed"
+
+
+def test_a_listing_that_is_whole_says_nothing_of_it(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    (report,) = carried_out(executor, tmp_path, [shell("touch ../out/x")], [order(0)])
+
+    assert (len(report.files), report.detail) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("for n in range(1500): open(f'{out}/{n:04}', 'w').close()", 1000),
+        ("for n in range(300): open(f'{out}/{n:0250}', 'w').close()", 262),
+        ("os.makedirs(out + '/d' * 60); open(out + '/d' * 60 + '/x', 'w').close()", 0),
+        ("for n in range(1500): os.makedirs(f'{out}/{n:04}')", 0),
+    ],
+)
+def test_a_listing_that_is_cut_says_so(
+    executor: LocalExecutor, tmp_path: Path, text: str, most: int
+) -> None:
+    world = python(f"import os\nout = '../out'\n{text}")
+
+    (report,) = carried_out(executor, tmp_path, [world], [order(0)])
+
+    assert (report.ending, report.code, report.detail) == ("exited", 0, CUT)
+    assert len(report.files) == most
+
+
+def test_a_path_of_any_length_and_a_size_of_holes_fit_a_record(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    deep = "/".join(["é" * 100] * 4)
+    text = f"mkdir -p ../out/{deep}; touch ../out/{deep}/x; cd ../out; truncate -s 7E huge || :"
+
+    (report,) = carried_out(executor, tmp_path, [shell(text, keep_files=("huge",))], [order(0)])
+
+    path = next(file.path for file in report.files if file.path != "huge")
+    assert len(path.encode()) <= 512
+    assert path.startswith("éé")
+    assert path.endswith("[cut]")
+    assert all(file.size < 2**53 for file in report.files)
+
+
+@pytest.mark.faults
+def test_a_link_in_the_place_of_a_folder_of_ours_leads_nowhere(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").mkdir(mode=0o750)
+    (tmp_path / "secret" / "junit.xml").write_text("secret", "utf-8")
+    (tmp_path / "secret" / "sub").mkdir(mode=0o750)
+    there = f"{tmp_path}/secret"
+    texts = [
+        f"cd ..; mv out old; ln -s {there} out; echo mine > old/junit.xml",
+        f"cd ..; rm -r out; ln -s {there} out",
+        f"cd ..; rm -r knobs; ln -s {there} knobs",
+        f"cd ../out; ln -s {there} sub",
+        f"root=$(dirname $PWD); cd ../..; mv $root gone || exit 0; ln -s {there} $root",
+        "echo mine > ../out/junit.xml",
+    ]
+    worlds = [
+        shell(text, keep_files=("junit.xml", "sub/junit.xml"), evidence=("junit.xml",))
+        for text in texts
+    ]
+
+    seen = carried_out(executor, tmp_path, worlds, [order(n, n) for n in range(len(texts))])
+
+    contents = [{file.content for file in report.files} for report in seen]
+    assert contents == [{b"mine\n"}, set(), set(), set(), set(), {b"mine\n"}]
+    assert [report.evidence for report in seen] == [()] * len(texts)
+    assert (tmp_path / "secret" / "junit.xml").read_text("utf-8") == "secret"
+    assert (tmp_path / "secret" / "sub").stat().st_mode & 0o777 == 0o750
+
+
+LIMITS = """
+import os, resource
+names = ("core", "nofile", "stack", "cpu", "fsize")
+print(*(resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[0] for name in names))
+print(os.getpriority(os.PRIO_PROCESS, 0))
+"""
+
+CALLER = """
+import os, resource, sys
+from pathlib import Path
+from reproduce.executors.local import LocalExecutor
+from reproduce.executors.model import World
+from reproduce.testing.executors import order, reports
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (77, hard))
+resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+os.nice(5)
+world = World((sys.executable, "-I", "-c", sys.argv[2]), {}, 60_000_000)
+with LocalExecutor(containment=sys.argv[3]) as executor:
+    place = executor.start([world], slots=1, spool=Path(sys.argv[1]) / "spool" / "s")
+    executor.submit(0, [order(0)])
+    print(reports(executor, 1)[0].stdout.head.decode().strip())
+print(dict(place.facts)["limits"])
+"""
+
+
+@pytest.mark.parametrize("containment", CONTAINMENTS)
+def test_limits_of_the_caller_do_not_reach_a_trial_or_are_said(
+    tmp_path: Path, containment: str
+) -> None:
+    text = LIMITS.replace("{", "{{").replace("}", "}}")
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", CALLER, str(tmp_path), text, containment],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    limits, nice, said = ended.stdout.splitlines()
+    assert limits == f"0 1024 {8 << 20} -1 {1 << 30}"
+    assert nice == ("0" if os.geteuid() == 0 else "5")
+    facts = dict(fact.split("=") for fact in said.split())
+    assert (facts["core"], facts["nice"], facts["fsize"]) == ("0", nice, str(1 << 30))
+    assert facts["nofile"].split(":")[0] == "1024"
+
+
 def test_a_wanted_file_beyond_the_limit_comes_with_its_size_alone(
     executor: LocalExecutor, tmp_path: Path
 ) -> None:
@@ -296,6 +421,18 @@ def test_a_wanted_file_beyond_the_limit_comes_with_its_size_alone(
     (report,) = carried_out(executor, tmp_path, [world], [order(0)])
 
     assert report.files == (("big", 16777217, None),)
+
+
+def test_wanted_files_together_stay_within_what_a_report_may_hold(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    names = tuple(f"file{n}" for n in range(5))
+    text = f"cd ../out; for name in {' '.join(names)}; do truncate -s 16M $name; done"
+
+    (report,) = carried_out(executor, tmp_path, [shell(text, keep_files=names)], [order(0)])
+
+    assert [file.content is None for file in report.files] == [False] * 4 + [True]
+    assert {file.size for file in report.files} == {1 << 24}
 
 
 def test_evidence_of_knobs_is_read_from_their_folder(

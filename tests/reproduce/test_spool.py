@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from reproduce.executors.frames import report_from
 from reproduce.executors.model import Order
 from reproduce.executors.spool import (
     Header,
     Process,
+    Spool,
     boot_id,
     read_spool,
-    report_from,
     wait_until_gone,
 )
 from reproduce.executors.templates import parsed
@@ -34,7 +35,7 @@ DONE = (*REPORT, (("junit.xml", 2, b"ab"),), (("tz", "UTC"),), "")
 
 
 def frame(*fields: Any) -> bytes:
-    body = marshal.dumps(fields, 4)
+    body = marshal.dumps(fields, 2)
     return struct.pack("<II", len(body), zlib.crc32(body)) + body
 
 
@@ -47,9 +48,9 @@ WHOLE = [
 
 
 def test_a_spool_tells_who_wrote_it_what_began_and_what_ended(tmp_path: Path) -> None:
-    (tmp_path / "spool").write_bytes(b"".join(WHOLE))
+    (tmp_path / "slot-1.0.spool").write_bytes(b"".join(WHOLE))
 
-    spool = read_spool(tmp_path / "spool")
+    spool = read_spool(tmp_path / "slot-1.0.spool")
 
     assert spool.header == Header(
         "s", 1, "b", "subreaper", "/w", Process(10, 11), Process(12, 13), Process(20, 21)
@@ -61,7 +62,7 @@ def test_a_spool_tells_who_wrote_it_what_began_and_what_ended(tmp_path: Path) ->
 
 
 def test_a_spool_reads_up_to_its_last_whole_frame_wherever_it_is_torn(tmp_path: Path) -> None:
-    path = tmp_path / "spool"
+    path = tmp_path / "slot-1.0.spool"
     data, ends = b"".join(WHOLE), [sum(map(len, WHOLE[: n + 1])) for n in range(4)]
 
     for length in range(len(data) + 1):
@@ -77,11 +78,106 @@ def test_a_spool_reads_up_to_its_last_whole_frame_wherever_it_is_torn(tmp_path: 
 def test_a_damaged_frame_ends_a_spool(tmp_path: Path) -> None:
     data = bytearray(b"".join(WHOLE))
     data[-1] ^= 1
-    (tmp_path / "spool").write_bytes(data)
+    (tmp_path / "slot-1.0.spool").write_bytes(data)
 
-    spool = read_spool(tmp_path / "spool")
+    spool = read_spool(tmp_path / "slot-1.0.spool")
 
     assert (len(spool.started), spool.reports) == (1, ())
+
+
+def read(folder: Path, *frames: bytes, name: str = "slot-1.0.spool") -> Spool:
+    (folder / name).write_bytes(b"".join(frames))
+    return read_spool(folder / name)
+
+
+def done(**fields: Any) -> tuple[Any, ...]:
+    return report_from(DONE)._replace(**fields)[:13] + DONE[13:]
+
+
+def test_an_end_counts_only_after_its_start_and_only_once(tmp_path: Path) -> None:
+    header, start, _, end = WHOLE
+    second = frame("done", done(code=0))
+
+    assert read(tmp_path, header, end).reports == ()
+    assert read(tmp_path, header, end, start).reports == ()
+    assert read(tmp_path, header, start, end, second).reports == (report_from(DONE),)
+
+
+@pytest.mark.parametrize("field", ["number", "attempt", "condition", "block", "seed", "slot"])
+def test_an_end_of_something_else_than_what_was_started_does_not_count(
+    tmp_path: Path, field: str
+) -> None:
+    other = frame("done", done(**{field: 9}))
+
+    assert read(tmp_path, *WHOLE[:2], other).reports == ()
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        frame("start", START[:-1]),
+        frame("start", (4, 2, 0, 1, 77, 0, 5)),
+        frame("start", "xxxxxxx"),
+        frame("done", (*DONE[:6], "exited", None, *DONE[8:])),
+        frame("done", None),
+        frame("done"),
+        frame("spawned", "a", 1),
+        frame("spawned", 1, 1),
+        frame("spawned", 0, 1),
+        frame("header", FACTS | {"world": "/elsewhere"}),
+        frame(1.5),
+        frame(),
+        struct.pack("<II", 5, zlib.crc32(b"(\xff\xff\xff\x7f")) + b"(\xff\xff\xff\x7f",
+        struct.pack("<II", 1, zlib.crc32(b"N")) + b"N",
+    ],
+)
+def test_a_frame_that_no_slot_host_writes_is_left_out(tmp_path: Path, stray: bytes) -> None:
+    spool = read(tmp_path, *WHOLE[:3], stray, WHOLE[3])
+
+    assert spool == read(tmp_path, *WHOLE)
+    assert len(spool.reports) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("slot-2.0.spool", FACTS),
+        ("slot-11.0.spool", FACTS),
+        ("other.spool", FACTS),
+        ("slot-1.0.spool", {**FACTS, "slot": "1"}),
+        ("slot-1.0.spool", {**FACTS, "init": (1,)}),
+        ("slot-1.0.spool", {**FACTS, "init": (-5, 1)}),
+        ("slot-1.0.spool", {"slot": 1}),
+        ("slot-1.0.spool", None),
+    ],
+)
+def test_a_header_of_another_slot_or_type_makes_a_spool_worthless(
+    tmp_path: Path, name: str, facts: Any
+) -> None:
+    assert read(tmp_path, frame("header", facts), *WHOLE[1:], name=name) == (None, {}, ())
+
+
+def test_a_spool_that_became_something_else_than_a_file_reads_as_an_empty_one(
+    tmp_path: Path,
+) -> None:
+    read(tmp_path, *WHOLE)
+    os.mkfifo(tmp_path / "slot-1.1.spool")
+    (tmp_path / "slot-1.2.spool").symlink_to("slot-1.0.spool")
+    (tmp_path / "slot-1.3.spool").mkdir()
+
+    found = {read_spool(tmp_path / f"slot-1.{n}.spool").header for n in range(1, 4)}
+
+    assert found == {None}
+
+
+def test_holes_and_sizes_beyond_every_report_end_a_spool_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "slot-1.0.spool"
+    for tail in (b"", struct.pack("<II", 2**32 - 1, 0)):
+        whole = read(tmp_path, *WHOLE, tail)
+        os.truncate(path, 2**40)
+
+        assert read_spool(path) == whole
+        assert len(whole.reports) == 1
 
 
 def test_an_absent_spool_reads_as_one_in_which_nothing_began(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from reproduce.errors import InfrastructureError, IntegrityError, UsageError
 from reproduce.trees import (
     Tree,
+    git as trees_git,
     snapshot,
     snapshot_revision,
     store as trees_store,
@@ -254,6 +255,95 @@ def test_a_repository_of_a_stranger_runs_nothing(
 
     snapshot(repository, store=store)
     snapshot_revision(repository, "HEAD", store=store)
+
+    assert not (tmp_path / "sprung").exists()
+
+
+LAZY = {
+    "ext": "ext::sh -c touch% {mark}",
+    "ssh": "ssh://nowhere.invalid/x",
+    "file": "file://{source}",
+}
+
+
+@pytest.mark.parametrize("protocol", LAZY)
+def test_a_missing_object_is_not_fetched_in_the_way_that_a_stranger_chose(
+    protocol: str,
+    repository: Path,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    environment = trees_git._environment
+    # A git before 2.45 does not know the variable.
+    monkeypatch.setattr(
+        trees_git,
+        "_environment",
+        lambda path: {k: v for k, v in environment(path).items() if k != "GIT_NO_LAZY_FETCH"},
+    )
+    mark = tmp_path / "sprung"
+    shell = written(tmp_path, "ssh", f"#!/bin/sh\ntouch {mark}\n", mode=0o755)
+    upload = written(tmp_path, "upload", f"#!/bin/sh\ntouch {mark}\n", mode=0o755)
+    blob = git(repository, "rev-parse", "HEAD:probe.py")
+    (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    address = LAZY[protocol].format(mark=mark, source=repository)
+    for key, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": address,
+        "remote.origin.uploadpack": str(upload),
+        "protocol.allow": "always",
+        f"protocol.{protocol}.allow": "always",
+        "core.sshCommand": str(shell),
+    }.items():
+        git(repository, "config", key, value)
+
+    with pytest.raises(UsageError):
+        snapshot_revision(repository, "HEAD", store=store)
+    snapshot(repository, store=store)
+
+    assert not mark.exists()
+
+
+def test_a_revision_whose_objects_are_missing_is_a_usage_error(
+    repository: Path, store: Path
+) -> None:
+    blob = git(repository, "rev-parse", "HEAD:probe.py")
+    (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+
+    with pytest.raises(UsageError, match=r"lacks the content of `probe\.py`"):
+        snapshot_revision(repository, "HEAD", store=store)
+
+
+@pytest.mark.parametrize("damage", ["config", "format", "index", "gitdir"])
+def test_a_damaged_repository_does_not_pass_for_a_folder_without_one(
+    damage: str, repository: Path, store: Path
+) -> None:
+    written(repository, "ignored", "a secret\n")
+    if damage == "gitdir":
+        shutil.rmtree(repository / ".git")
+        (repository / ".git").write_text("gitdir: /nonexistent\n")
+    elif damage == "format":
+        (repository / ".git" / "config").write_text("[core]\nrepositoryformatversion = 99\n")
+    else:
+        (repository / ".git" / damage).write_text("[nonsense\n")
+
+    with pytest.raises(UsageError, match="git cannot"):
+        snapshot(repository, store=store)
+
+
+@pytest.mark.parametrize("folder", ["", ".", "bin"])
+def test_a_git_that_the_folder_brings_is_never_run(
+    folder: str, repository: Path, store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trap = f"#!/bin/sh\ntouch {tmp_path}/sprung\n"
+    written(repository, "git", trap, mode=0o755)
+    written(repository, "bin/git", trap, mode=0o755)
+    monkeypatch.chdir(repository)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    snapshot(repository, store=store)
 
     assert not (tmp_path / "sprung").exists()
 

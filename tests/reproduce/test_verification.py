@@ -54,6 +54,9 @@ def forged(original, change):
             data = store.blob(body[stream]["sha256"])
             blobs += [Blob(body[stream]["sha256"], data)] if data else []
     for index, entry in enumerate(change(entries)):
+        if entry["kind"] == "verdict" and "as-it-is" not in entry:
+            head = other.head(name)
+            entry["body"] |= {"size": head.size, "root": head.root}
         item = Item(EntryKind(entry["kind"]), entry["key"], entry["body"])
         held = item._replace(blobs=tuple(blobs)) if index == 0 else item
         other.append(name, [held], recorded_us=entry["recorded_us"])
@@ -94,7 +97,8 @@ def a_trial_dropped(entries):
 
 def a_trial_twice(entries):
     again = orjson.loads(orjson.dumps(observations(entries)[0]))
-    again["key"] = "obs:0:7"
+    again["key"] = f"obs:{again['body']['trial']}:7"
+    again["body"]["attempt"] = 7
     position = entries.index(observations(entries)[-1])
     return [*entries[:position], again, *entries[position:]]
 
@@ -112,6 +116,7 @@ def a_condition_changed(entries):
 
 def an_unplanned_trial(entries):
     observations(entries)[2]["body"]["trial"] = 99
+    observations(entries)[2]["key"] = "obs:99:0"
     return entries
 
 
@@ -144,7 +149,61 @@ def an_unknown_field(entries):
     return entries
 
 
+def another_key(entries):
+    observations(entries)[2]["key"] = "obs:2:5"
+    return entries
+
+
+def no_such_approval(entries):
+    entries[0]["body"]["method"] = "by-magic"
+    return entries
+
+
+def a_reserved_kind(entries):
+    entries[-1:-1] = [entries[0] | {"kind": "imported", "key": "imported"}]
+    return entries
+
+
+def a_verdict_over_another_root(entries):
+    issued = next(entry for entry in entries if entry["kind"] == "verdict")
+    issued["as-it-is"] = True
+    issued["body"]["root"] = "0" * 64
+    return entries
+
+
+def a_verdict_over_fewer_entries(entries):
+    issued = next(entry for entry in entries if entry["kind"] == "verdict")
+    issued["as-it-is"] = True
+    issued["body"]["size"] -= 1
+    return entries
+
+
+def a_verdict_over_entries_to_come(entries):
+    issued = next(entry for entry in entries if entry["kind"] == "verdict")
+    issued["as-it-is"] = True
+    issued["body"]["size"] += 1
+    return entries
+
+
+def fewer_stored_bytes(entries):
+    observations(entries)[2]["body"]["stdout"]["stored"] -= 1
+    return entries
+
+
+def a_longer_stream_that_is_whole(entries):
+    observations(entries)[2]["body"]["stdout"]["size"] += 1
+    return entries
+
+
 FORGERIES = {
+    another_key: Step.ENTRIES,
+    no_such_approval: Step.ENTRIES,
+    a_reserved_kind: Step.ENTRIES,
+    a_verdict_over_another_root: Step.VERDICT,
+    a_verdict_over_fewer_entries: Step.VERDICT,
+    a_verdict_over_entries_to_come: Step.VERDICT,
+    fewer_stored_bytes: Step.READINGS,
+    a_longer_stream_that_is_whole: Step.READINGS,
     no_approval: Step.APPROVAL,
     approval_of_another_plan: Step.APPROVAL,
     late_approval: Step.APPROVAL,
@@ -154,7 +213,7 @@ FORGERIES = {
     a_condition_changed: Step.TRIALS,
     an_unplanned_trial: Step.TRIALS,
     no_intent: Step.TRIALS,
-    an_unknown_field: Step.TRIALS,
+    an_unknown_field: Step.ENTRIES,
     a_finding_changed: Step.READINGS,
     an_exit_changed: Step.VERDICT,
     the_verdict_changed: Step.VERDICT,
@@ -163,6 +222,26 @@ FORGERIES = {
 
 def test_an_honest_copy_holds(original):
     assert found(forged(original, unchanged)) == []
+
+
+def approval_line(store):
+    (row,) = store.investigations()
+    return next(c.detail for c in verify(store, row).checks if c.step is Step.APPROVAL)
+
+
+def test_a_copied_ledger_holds_and_no_approval_in_it_is_vouched_for(
+    original, tmp_path, monkeypatch
+):
+    store, _ = original
+    assert (
+        approval_line(store) == "approval recorded by someone, self; sealed with this user's key"
+    )
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+
+    assert found(store) == []
+    expected = "approval recorded by someone, self; sealed elsewhere, not checkable here"
+    assert approval_line(store) == expected
 
 
 @pytest.mark.parametrize(
@@ -191,3 +270,25 @@ def test_output_that_is_not_stored_is_named(original):
 
     assert check.step is Step.READINGS
     assert "is not stored" in check.detail
+
+
+@pytest.mark.parametrize("change", [{"title": "another"}, {"issue": "acme/other#1"}])
+def test_an_investigation_that_is_listed_as_something_else_is_named(original, change):
+    store, _ = original
+    (row,) = store.investigations()
+
+    checks = verify(store, row._replace(**change)).checks
+
+    assert (checks[-1].step, checks[-1].holds) == (Step.PLAN, False)
+
+
+def test_a_ledger_whose_verdict_was_left_out_is_said_to_have_none(original):
+    def without(entries):
+        return [entry for entry in entries if entry["kind"] != "verdict"]
+
+    store = forged(original, without)
+    (row,) = store.investigations()
+
+    (check,) = [one for one in verify(store, row).checks if one.step is Step.VERDICT]
+
+    assert check.detail.startswith("every planned trial is recorded, but NO verdict was issued")
