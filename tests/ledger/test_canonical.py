@@ -58,7 +58,7 @@ def test_only_one_spelling_is_read(value: dict[str, object], indent: int) -> Non
         ({"a": (1, 2)}),
         object(),
     ],
-    ids=repr,
+    ids=lambda value: repr(value).split(" at ")[0],
 )
 def test_what_is_outside_the_profile_is_refused(value: object) -> None:
     with pytest.raises(CanonicalError):

@@ -329,7 +329,7 @@ def test_bash_takes_the_script(tmp_path: Path) -> None:
     script = command(tmp_path, "completion", "bash").out
 
     ended = subprocess.run(
-        ["bash", "--norc", "-c", f"{script}\ncomplete -p reproduce"],  # noqa: S607
+        ["bash", "--norc", "-c", f"{script}\ncomplete -p reproduce"],
         capture_output=True,
         text=True,
         check=True,

@@ -156,5 +156,5 @@ def test_a_look_shows_outcomes_and_is_on_the_record_and_in_the_final_verdict(
 def copied(folder: Path) -> Path:
     """A copy of the investigation beside it, with its ledger, trees and spools."""
     copy = folder.parent / f"{folder.name}-copy"
-    subprocess.run(["cp", "-a", folder, copy], check=True)  # noqa: S607 - a copy of everything
+    subprocess.run(["cp", "-a", folder, copy], check=True)
     return copy

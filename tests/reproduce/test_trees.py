@@ -31,7 +31,7 @@ def git(folder: Path, *arguments: str) -> str:
         "GIT_COMMITTER_EMAIL": "a@example.org",
     }
     ended = subprocess.run(
-        ["git", "-c", "init.defaultBranch=main", *arguments],  # noqa: S607
+        ["git", "-c", "init.defaultBranch=main", *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
