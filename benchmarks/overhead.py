@@ -48,15 +48,20 @@ def xargs(command: str, trials: int, parallel: int) -> float:
     # Each line is an argument that changes nothing, so that `-n1` runs one command a line without
     # a shell: `true` ignores it, `sleep` adds it up, `python3 -c pass` leaves it in sys.argv.
     given = "0\n" * trials
-    began = time.monotonic()
-    subprocess.run(
-        ["xargs", f"-P{parallel}", "-n1", *shlex.split(command)],
-        input=given,
-        text=True,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    return time.monotonic() - began
+    # The commands get the variables of a trial, on both sides: Python takes a millisecond more or
+    # less with another environment, and that is not the tool's doing.
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        subprocess.run(
+            ["xargs", f"-P{parallel}", "-n1", *shlex.split(command)],
+            input=given,
+            text=True,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "HOME": folder, "TMPDIR": folder},
+        )
+        return time.monotonic() - began
 
 
 def once(command: str, trials: int, parallel: int) -> None:
