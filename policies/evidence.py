@@ -1,7 +1,7 @@
 """Evidence: the records of an investigation as columns in schedule order."""
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,12 +23,18 @@ MISSING = len(OUTCOMES)
 NOTHING = -1
 """Fills the columns of missing trials, and the reasons of resolved ones."""
 
-_WIDTH = 7
-"""Numbers kept of an observation while the columns are gathered."""
+_KINDS = (np.int64, np.int32, np.int8, np.int8, np.int32, np.int64, np.int64)
+"""Of the trial's number and then of each column, in the order of `Evidence`."""
+
+_WIDTH = len(_KINDS)
+_PORTION = 65_536
+"""Rows gathered before they are packed: a few megabytes."""
 
 Int8: TypeAlias = NDArray[np.int8]
 Int32: TypeAlias = NDArray[np.int32]
 Int64: TypeAlias = NDArray[np.int64]
+
+_Part: TypeAlias = tuple[NDArray[Any], ...]
 
 Body: TypeAlias = Mapping[str, Any]
 """An observation as it was parsed from its canonical bytes."""
@@ -71,23 +77,36 @@ def evidence_of(
     The observations come in any order; of several for one trial the first given counts.
     """
     wanted = symptom or plan.symptom()
-    name = wanted.name
-    timed = isinstance(wanted, DurationSymptom)
-    codes: dict[Facts, tuple[int, int]] = {}
     workers: dict[str, int] = {}
-    # One flat array of seven numbers a row: a million rows of tuples would take a gigabyte.
+    parts: list[_Part] = []
+    # Rows are gathered as plain numbers and packed in portions: a million rows of tuples would
+    # take a gigabyte, and wide columns of all of them twice what the packed ones take.
     flat = array("q")
+    for row in _rows(wanted, observations, workers):
+        flat.extend(row)
+        if len(flat) >= _PORTION * _WIDTH:
+            parts.append(_packed(flat))
+            flat = array("q")
+    parts.append(_packed(flat))
+    return _columns(parts, tuple(workers), conflicts=conflicts, unsealed=unsealed)
+
+
+def _rows(
+    symptom: Symptom, observations: Iterable[Body], workers: dict[str, int]
+) -> Iterator[tuple[int, ...]]:
+    """Trial, condition, outcome, reason, worker, seed and start of each observation."""
+    name, timed = symptom.name, isinstance(symptom, DurationSymptom)
+    codes: dict[Facts, tuple[int, int]] = {}
     for body in observations:
         facts = facts_of(body, name, timed=timed)
-        # Equal facts read the same, and most are equal.
+        # Equal facts read the same, and most are equal; durations hardly ever are.
         code = codes.get(facts)
         if code is None:
-            code = codes[facts] = _codes(read(wanted, facts))
+            code = _codes(read(symptom, facts))
+            if not timed:
+                codes[facts] = code
         worker = workers.setdefault(body["worker"], len(workers))
-        row = (body["trial"], body["condition"], *code, worker, body["seed"], body["started_us"])
-        flat.extend(row)
-    rows = np.frombuffer(flat, dtype=np.int64).reshape(-1, _WIDTH)
-    return _columns(rows, tuple(workers), conflicts=conflicts, unsealed=unsealed)
+        yield (body["trial"], body["condition"], *code, worker, body["seed"], body["started_us"])
 
 
 def _codes(reading: Read) -> tuple[int, int]:
@@ -114,19 +133,33 @@ def facts_of(body: Body, symptom: str, *, timed: bool = True) -> Facts:
     )
 
 
-def _columns(rows: Int64, workers: tuple[str, ...], *, conflicts: int, unsealed: bool) -> Evidence:
-    length = int(rows[:, 0].max()) + 1 if len(rows) else 0
-    table = np.full((length, _WIDTH), NOTHING, dtype=np.int64)
-    table[:, 2] = MISSING
+def _packed(flat: "array[int]") -> _Part:
+    """The rows of a portion, each column as narrow as it may be."""
+    rows = np.frombuffer(flat, dtype=np.int64).reshape(-1, _WIDTH)
+    return tuple(
+        np.ascontiguousarray(rows[:, column], dtype=kind) for column, kind in enumerate(_KINDS)
+    )
+
+
+def _columns(
+    parts: list[_Part], workers: tuple[str, ...], *, conflicts: int, unsealed: bool
+) -> Evidence:
+    length = max((int(part[0].max()) + 1 for part in parts if len(part[0])), default=0)
+    columns: list[NDArray[Any]] = [np.full(length, NOTHING, dtype=kind) for kind in _KINDS[1:]]
+    columns[1][:] = MISSING
     # Written backwards, so that of several rows for one trial the first given stays.
-    table[rows[::-1, 0]] = rows[::-1]
+    while parts:
+        trials, *values = parts.pop()
+        for column, value in zip(columns, values, strict=True):
+            column[trials[::-1]] = value[::-1]
+    condition, outcome, reason, worker, seed, started_us = columns
     return Evidence(
-        condition=table[:, 1].astype(np.int32),
-        outcome=table[:, 2].astype(np.int8),
-        reason=table[:, 3].astype(np.int8),
-        worker=table[:, 4].astype(np.int32),
-        seed=np.ascontiguousarray(table[:, 5]),
-        started_us=np.ascontiguousarray(table[:, 6]),
+        condition=condition,
+        outcome=outcome,
+        reason=reason,
+        worker=worker,
+        seed=seed,
+        started_us=started_us,
         workers=workers,
         conflicts=conflicts,
         unsealed=unsealed,

@@ -230,7 +230,8 @@ class _Slot:
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()
-        header = read_spool(self.spool).header
+        # A slot with nothing outstanding left no trial to look for, and its spool may be long.
+        header = read_spool(self.spool).header if self.orders or facts is None else None
         if facts is not None:
             # Said before any trial ran; a trial may have written to the spool.
             trial = header.trial if header is not None else None
