@@ -219,7 +219,9 @@ def interrupts(announce: Callable[[str], None]) -> Iterator[Callable[[], Interru
             announce("killing what runs; it is recorded as cancelled")
         else:
             wanted[0] = Interrupt.FINISH
-            announce("finishing what runs; Ctrl-C again kills it")
+            announce(
+                "finishing what runs; Ctrl-C again kills it, and those trials stay unresolved"
+            )
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

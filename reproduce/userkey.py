@@ -90,7 +90,7 @@ def _read() -> bytes | None:
 
 def _refused(path: Path, why: str) -> IntegrityError:
     message = f"the key that seals approvals cannot be trusted: {why}"
-    hint = "remove it; a new one is made, and plans are approved again"
+    hint = "set HOME or XDG_STATE_HOME to a folder of your own, or remove the key if it is yours"
     return IntegrityError(message, place=str(path), hint=hint)
 
 

@@ -41,6 +41,11 @@ from reproduce.state import nearest_state
 
 DEMO = ("reproduce.toml", "probe.sh")
 
+AFTER_DEMO = (
+    "your own bug: reproduce quick --match 'WHAT IT PRINTS' --treatment 'CMD' --control 'CMD'",
+)
+"""What follows the demo, whose own records are removed with its folder."""
+
 
 class Manner(NamedTuple):
     """How a run is to be done and shown."""
@@ -52,6 +57,8 @@ class Manner(NamedTuple):
     again: bool = False
     expect: tuple[str, ...] = ()
     contract: bool = False
+    keeps: bool = True
+    """Whether the ledger is there afterwards; the demo's is not."""
 
 
 def look(*, plain: bool, error: bool = False) -> Look:
@@ -95,13 +102,13 @@ def declared(path: Path) -> tuple[Declared, PlanAccount]:
 
 def check_file(path: Path, *, as_json: bool) -> None:
     """Says whether a file can be sealed."""
-    found, account = declared(path)
+    _, account = declared(path)
     if as_json:
         emit(plan_json(account))
         return
     for note in account.notes:
         say(f"note: {note}")
-    emit(f"{path.name} can be sealed as {found.sealed.plan.short_name()}")
+    emit(f"{path.name} can be sealed")
 
 
 def plan_file(path: Path, *, ledger_path: Path | None, plain: bool, as_json: bool) -> None:
@@ -130,7 +137,8 @@ def approve_plan(
         if row.closed and not own(story, row.id, plan.digest()):
             message = f"`{row.id}` is finished, and was approved elsewhere"
             raise UsageError(message, hint=f"`reproduce run {row.id[:15]} --again` runs it here")
-        say(plan_text(PlanAccount(plan=plan), look(plain=plain, error=True)))
+        sheet = PlanAccount(plan=plan, approved=current_user() if yes else None)
+        say(plan_text(sheet, look(plain=plain, error=True)))
         _ask(plan, story, yes=yes)
         approve(opened.store, row.id, plan, by=current_user())
         by = own(story_of(opened.store, row.id), row.id, plan.digest())[-1].by
@@ -170,7 +178,8 @@ def _run(
     closed = opened.store.head(investigation).closed
     if not closed and not own(story, investigation, plan.digest()):
         if not (manner.quiet and manner.yes):
-            say(plan_text(shown, look(plain=manner.plain, error=True)))
+            sheet = shown._replace(approved=current_user() if manner.yes else None)
+            say(plan_text(sheet, look(plain=manner.plain, error=True)))
         _ask(plan, story, yes=manner.yes)
         approve(opened.store, investigation, plan, by=current_user())
     elif closed and not manner.quiet:
@@ -194,7 +203,7 @@ def _run(
         opened.store,
         investigation,
         ledger=opened.shown,
-        next_commands=_following(opened, investigation),
+        next_commands=_following(opened, investigation) if manner.keeps else AFTER_DEMO,
     )
     show_verdict(account, manner)
     raise typer.Exit(_exit_code(account, manner))
@@ -293,6 +302,6 @@ def run_demo(manner: Manner) -> None:
             say("  set -o pipefail; list | grep -q needle")
             say("With pipefail the answer is sometimes no, though the word is there. Counting...")
         try:
-            run_file(folder / DEMO[0], manner, ledger_path=None)
+            run_file(folder / DEMO[0], manner._replace(keeps=False), ledger_path=None)
         except LedgerError as error:
             raise translated(error) from error

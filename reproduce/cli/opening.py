@@ -1,6 +1,7 @@
 """Opens the ledger that a command is about, and finds the investigation that it names."""
 
 import getpass
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from ledger.errors import LedgerError
 from ledger.store import InvestigationRow, LedgerStore
 from matrices import short_plan
-from reproduce.errors import UsageError
+from reproduce.errors import InfrastructureError, UsageError
 from reproduce.running import open_store, refuse_tracked, translated
 from reproduce.state import State, nearest_state
 
@@ -38,6 +39,7 @@ def ledger(
     if state is None:
         refuse_tracked(home)
     where = path or home.ledger
+    _check_readable(where)
     if state is None and not where.is_file():
         message = "no ledger is here" if path is None else f"no ledger is at `{path}`"
         hint = "`reproduce run FILE` makes one; `--ledger PATH` names another"
@@ -47,6 +49,24 @@ def ledger(
             yield Opened(store, home, where, _shown(where))
     except LedgerError as error:
         raise translated(error) from error
+
+
+def _check_readable(path: Path) -> None:
+    """Refuses a ledger that this user may not open, before a database says it less well.
+
+    Raises:
+        InfrastructureError: names the file and the way out.
+    """
+    try:
+        is_there = path.exists()
+    except PermissionError as error:
+        message = "you may not look into this folder"
+        hint = "run as its owner, or name a ledger of your own with `--ledger PATH`"
+        raise InfrastructureError(message, place=str(path.parent), hint=hint) from error
+    if is_there and not os.access(path, os.R_OK | os.W_OK):
+        message = "you may not read and write this file, and a database needs both to be opened"
+        hint = "copy it to a folder of your own and name the copy with `--ledger PATH`"
+        raise InfrastructureError(message, place=str(path), hint=hint)
 
 
 def _shown(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Live progress on stderr, with outcomes sealed."""
 
+import shutil
 import sys
 
 from reproduce import clock
@@ -30,7 +31,9 @@ class Progress:
             return
         text = line(snapshot)
         if self._live:
-            sys.stderr.write(f"\r\x1b[2K{text}")
+            # A line that wraps cannot be drawn again in its place.
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[2K{text[:width]}")
             sys.stderr.flush()
             self._drawn = True
             return
@@ -56,12 +59,10 @@ def line(snapshot: Snapshot) -> str:
     """Where a run is, in one line that tells nothing of what was seen."""
     parts = [
         f"{snapshot.recorded} of {snapshot.planned} trials",
-        f"{snapshot.blocks} whole blocks",
         f"{snapshot.unresolved} unresolved",
-        f"{snapshot.in_flight} given out",
     ]
-    if snapshot.slowest_us > SLOW_US:
-        parts.append(f"slowest at it for {duration(snapshot.slowest_us)}")
     if snapshot.left_us is not None and snapshot.recorded < snapshot.planned:
         parts.append(f"about {duration(snapshot.left_us)} left")
-    return " · ".join(parts) + " · outcomes sealed"
+    if snapshot.slowest_us > SLOW_US:
+        parts.append(f"one runs for {duration(snapshot.slowest_us)}")
+    return " · ".join([*parts, "outcomes sealed"])

@@ -255,6 +255,7 @@ class LocalExecutor:
     def __init__(self, *, world: Path | None = None, containment: str = "auto") -> None:
         self._world = world
         self._containment = containment
+        self._may_fall_back = containment == "auto"
         self._slots: list[_Slot] = []
         self._by_fd: dict[int, _Slot] = {}
         self._events: deque[Event] = deque()
@@ -386,7 +387,8 @@ class LocalExecutor:
         process, was_ready = slot.process, slot.facts is not None
         why = slot.end()
         if not was_ready and process is not None and process.returncode == _NO_NAMESPACES:
-            if self._containment == "auto":
+            if self._may_fall_back:
+                # Every slot was started before the first of them said so.
                 self._containment = "subreaper"
                 self._launch(slot)
                 return

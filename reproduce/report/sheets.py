@@ -88,7 +88,11 @@ def symptom(found: Symptom) -> str:
         case ExitCodeSymptom():
             return f"matched: exit {_numbers(found.matched)}; clean: exit {_numbers(found.clean)}"
         case OutputSymptom():
-            return f"matched: /{found.pattern}/ on {found.stream}; clean: {_clean(found)}"
+            exits = f"exit {_numbers(found.exit)}" if found.exit else "any exit but 0"
+            return (
+                f"matched: /{found.pattern}/ on {found.stream} with {exits}; "
+                f"clean: {_clean(found)}"
+            )
         case TimeoutSymptom():
             return (
                 f"matched: time limit after /{found.alive}/ on {found.stream}; "

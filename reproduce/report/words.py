@@ -115,7 +115,7 @@ def _meaning(account: Account, contrast: ContrastVerdict) -> str:
         case Status.NOT_REPRODUCED:
             return _not_reproduced(account, contrast)
         case Status.UNRESOLVED:
-            return _unresolved(reasons)
+            return _unresolved(reasons, *account.arms(contrast))
         case _:
             assert_never(contrast.status)
 
@@ -208,8 +208,10 @@ def _not_excluded(account: Account, contrast: ContrastVerdict) -> str:
     return f"one of up to {magnitude(str(upper))}"
 
 
-def _unresolved(reasons: tuple[VerdictReason, ...]) -> str:
+def _unresolved(reasons: tuple[VerdictReason, ...], treatment: Arm, control: Arm) -> str:
     if reasons[:1] == (VerdictReason.SYMPTOM_IN_CONTROL,):
+        if not treatment.tally.matched and control.tally.matched:
+            return "the symptom is under control and not under treatment: are the arms swapped?"
         return "the symptom is in the control too, so this contrast does not show its trigger"
     return f"this decides nothing, because {_first(reasons)}"
 

@@ -8,6 +8,7 @@ import pytest
 
 from ledger.records import Ending
 from reproduce.errors import InfrastructureError, UsageError
+from reproduce.executors import local
 from reproduce.executors.local import MAX_RESTARTS, LocalExecutor
 from reproduce.executors.model import Executor, Lost, Report, World
 from reproduce.executors.spool import Spool, read_spool, wait_until_gone
@@ -257,3 +258,30 @@ def survivors(mark: str) -> list[str]:
         if mark.encode() in text:
             found.append(path.parent.name)
     return found
+
+
+NO_NAMESPACES = """
+import os, sys
+if "containment=pidns" in sys.argv:
+    sys.exit(75)
+os.execv(sys.executable, [sys.executable, "-I", "-S", {host!r}, *sys.argv[1:]])
+"""
+
+
+def test_where_namespaces_are_refused_every_slot_falls_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = tmp_path / "refusing.py"
+    refusing.write_text(NO_NAMESPACES.format(host=str(local._SLOTHOST)))
+    monkeypatch.setattr(local, "_SLOTHOST", refusing)
+
+    with LocalExecutor() as executor:
+        case = World(("sh", "-c", "exit 3"), {"PATH": "/usr/bin:/bin"}, 60_000_000)
+        place = executor.start([case], slots=3, spool=tmp_path / "spool" / "session")
+        for slot in range(3):
+            executor.submit(slot, [order(slot)])
+        seen = reports(executor, 3)
+
+    assert dict(place.facts)["containment"] == "subreaper"
+    assert sorted(report.slot for report in seen) == [0, 1, 2]
+    assert {report.code for report in seen} == {3}
