@@ -205,6 +205,12 @@ def build_environments(
     return tuple(built)
 
 
+_ANSWERS = {
+    Interrupt.FINISH: "finishing what runs; Ctrl-C again kills it, and those trials stay unresolved",
+    Interrupt.KILL: "killing what runs; it is recorded as cancelled",
+}
+
+
 @contextmanager
 def interrupts(announce: Callable[[str], None]) -> Iterator[Callable[[], Interrupt]]:
     """Counts Ctrl-C while the block runs: once to finish what runs, twice to kill it.
@@ -212,20 +218,22 @@ def interrupts(announce: Callable[[str], None]) -> Iterator[Callable[[], Interru
     SIGTERM kills at once: whoever sends it will not wait.
     """
     wanted = [Interrupt.NONE]
+    answered = [Interrupt.NONE]
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGTERM or wanted[0] >= Interrupt.FINISH:
-            wanted[0] = Interrupt.KILL
-            announce("killing what runs; it is recorded as cancelled")
-        else:
-            wanted[0] = Interrupt.FINISH
-            announce(
-                "finishing what runs; Ctrl-C again kills it, and those trials stay unresolved"
-            )
+        # Nothing is written here: the signal may have come in the middle of a write.
+        killed = number == signal.SIGTERM or wanted[0] >= Interrupt.FINISH
+        wanted[0] = Interrupt.KILL if killed else Interrupt.FINISH
+
+    def interrupted() -> Interrupt:
+        if wanted[0] > answered[0]:
+            answered[0] = wanted[0]
+            announce(_ANSWERS[wanted[0]])
+        return wanted[0]
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: wanted[0]
+        yield interrupted
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
