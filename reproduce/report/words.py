@@ -301,7 +301,22 @@ def not_shown(account: Account) -> tuple[str, ...]:
     """
     caveats = tuple(one_line(caveat) for caveat in account.verdict.caveats)
     assumed = () if any("independen" in caveat for caveat in caveats) else (INDEPENDENCE,)
-    return (*among_valid(account), *caveats, *NEVER_SHOWN, *assumed)
+    return (*among_valid(account), *caveats, *one_seed(account), *NEVER_SHOWN, *assumed)
+
+
+def one_seed(account: Account) -> tuple[str, ...]:
+    """The arms of the headline whose trials all ran at one seed.
+
+    Where the seed decides, sixty trials at one seed are one observation; no policy counts
+    distinct seeds yet.
+    """
+    return tuple(
+        f"other seeds: every trial under {arm_name(arm)} ran at `{setting.name}` {setting.value}, "
+        "so where that decides they are one observation"
+        for arm in account.arms(account.headline())
+        for setting in arm.condition.knobs
+        if setting.name in {"seed", "hash_seed"} and setting.value.isdigit()
+    )
 
 
 def tipping(contrast: ContrastVerdict) -> str | None:

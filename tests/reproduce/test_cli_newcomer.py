@@ -87,3 +87,39 @@ def test_an_approved_plan_is_not_called_unapproved(tmp_path):
 
     assert "Approved by" in done.stderr
     assert "Not approved" not in done.stderr
+
+
+ONE_SEED = """
+version = 1
+title = "forty trials at one seed"
+[run]
+cmd = ["sh", "-c", "test $((REPRODUCE_SEED % 2)) = 0 && echo VIOLATED && exit 1; echo HELD"]
+timeout_s = 60
+source = "none"
+[symptom]
+kind = "output"
+pattern = "VIOLATED"
+exit = [1]
+clean = "^HELD$"
+[matrix.seed]
+free = { seed = "per-trial" }
+fixed = { seed = 43 }
+[arms]
+treatment = { seed = "free" }
+control = { seed = "fixed" }
+[budget]
+trials = 40
+[policy]
+name = "binomial/1"
+"""
+
+
+def test_trials_at_one_seed_are_not_shown_as_if_they_were_many(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reproduce.toml").write_text(ONE_SEED)
+
+    run(["run", "reproduce.toml", "--approve", "-q"])
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "every trial under control (seed=fixed) ran at `seed` 43" in shown
+    assert "every trial under treatment" not in shown
